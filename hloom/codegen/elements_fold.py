@@ -30,6 +30,8 @@ from hloom.kernel.kernel import Value
 
 # Loops shorter than this are written out.
 UNROLL = 4
+# Wider elements are rare beside those of this many bytes: they take two registers.
+WORD = 4
 # The most lanes of a folded row, in vectors of the machine.
 ROW_VECTORS = 4
 
@@ -119,7 +121,7 @@ def reduce(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Res
         groups = _merged(inputs[0], order)
         extents = [prod(sizes[d] for d in group) for group in groups]
         fold = _Fold(e, i.called[0], kinds, elements)
-        results = fold.row(initial, extents)
+        results = fold.row(initial, extents, max([_widest(e, x) for x in inputs]))
     else:
         groups = [[d] for d in order]
         extents = [sizes[d] for d in order]
@@ -137,6 +139,22 @@ def initial_values(e: Elements, c: Computation, inits: Sequence[Instruction]) ->
 def folds_own_types(x: Instruction) -> bool:
     """Whether a fold's computation takes its operands in their own types."""
     return all(y.shape.dtype is p.shape.dtype for y, p in zip(x.operands, x.called[0].parameters))
+
+
+def _widest(e: Elements, x: Instruction) -> int:
+    """The bytes of the widest element that one of an array is made of, in registers."""
+    seen: set[Instruction] = set()
+    work, widest = [x], 1
+    while work:
+        y = work.pop()
+        if y in seen or not y.shape.is_array:
+            continue
+        seen.add(y)
+        if y.shape.rank:
+            widest = max(widest, min(y.shape.dtype.size_bytes, WORD))
+        if y not in e.sources and y.opcode in SIMPLE:
+            work += y.operands
+    return widest
 
 
 def _memory_order(x: Instruction, folded: Sequence[int]) -> list[int]:
@@ -246,11 +264,13 @@ class _Fold:
 
         return list(nest(e, extents, carried, step, self.restart(carried)))
 
-    def row(self, initial: Sequence[Value], extents: Sequence[int]) -> list[Value]:
-        """Fold to scalars, with lanes along the fastest folded dimension."""
+    def row(self, initial: Sequence[Value], extents: Sequence[int], widest: int) -> list[Value]:
+        """Fold to scalars, with lanes along the fastest folded dimension; the terms are made of
+        elements of so many bytes at most."""
         e = self.e
         size = extents[-1]
         widths = [max(x.dtype.size_bytes, 1 if x.dtype.is_pred else 4) for x in initial]
+        widths.append(widest)
         lanes = (
             e.device.compute.vector_bytes // max(widths) * (ROW_VECTORS if len(initial) == 1 else 1)
         )

@@ -6,6 +6,8 @@ partial results afterwards is the same sum in another order, the same for any nu
 what is kept in between is small.
 
     reduce(x: [k, c], over k)  =>  reduce(reduce(reshape(x): [s, k/s, c], over k/s), over s)
+
+Where no number of parts divides the length, what equal parts leave is folded by itself.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class TreeReductionRewriter(Expander):
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         x, initial = i.operands
-        kind = fold_opcode(i.called[0])
+        kind = _kind(i.called[0])
         neutral = None if kind is None else _neutral(kind, x.shape.dtype)
         if neutral is None or not _is_plain(x) or not _is_plain(i) or i.has_control_edges:
             return None
@@ -65,14 +67,24 @@ class TreeReductionRewriter(Expander):
         at, behind = _run(dims, folded)
         run = dims[at:behind]
         ones = [d for d in folded if d < at]
+        tail: Instruction | None = None
         is_cut = self.enough_steps <= run[0] <= MOST * self.enough_steps
         if is_cut and prod([dims[d] for d in folded]) > run[0]:
             inner, left = x, [d for d in folded if d != at]
         else:
-            parts = part_count(prod(run), self.enough_steps)
-            if parts is None:
-                return None
-            inner = b.reshaped(x, [*dims[:at], parts, prod(run) // parts, *dims[behind:]])
+            total = prod(run)
+            parts = part_count(total, self.enough_steps)
+            whole = x
+            if parts is None:  # the parts are equal, and what is left is folded by itself
+                parts = WANTED * self.enough_steps
+                rest = total % parts
+                flat = b.reshaped(x, [*dims[:at], total, *dims[behind:]])
+                whole, tail = (
+                    b.sliced(flat, at, 0, total - rest),
+                    b.sliced(flat, at, total - rest, total),
+                )
+                total -= rest
+            inner = b.reshaped(whole, [*dims[:at], parts, total // parts, *dims[behind:]])
             left = [*ones, at + 1, *[d + 2 - len(run) for d in folded if d >= behind]]
         start = b.scalar(neutral, x.shape.dtype)
         sizes = [n for d, n in enumerate(inner.shape.dims) if d not in left]
@@ -84,10 +96,18 @@ class TreeReductionRewriter(Expander):
             called=(i.called[0],),
             shape=shape(x.shape.dtype, sizes),
         )
-        rest = (at - len(ones),)
-        return b.emit(
-            "reduce", partial, initial, dimensions=rest, called=(i.called[0],), shape=i.shape
+        joined = (at - len(ones),)
+        y = b.emit(
+            "reduce", partial, initial, dimensions=joined, called=(i.called[0],), shape=i.shape
         )
+        if tail is None:
+            return y
+        behind_run = [d + 1 - len(run) for d in folded if d >= behind]
+        tail_dims = (*ones, at, *behind_run)
+        z = b.emit(
+            "reduce", tail, start, dimensions=tail_dims, called=(i.called[0],), shape=i.shape
+        )
+        return b.emit(i.called[0].root.opcode, y, z, shape=i.shape)
 
     def _is_narrow(self, dims: Sequence[int], folded: Sequence[int], element: int) -> bool:
         """Whether a reduction has too few results for several threads."""
@@ -110,9 +130,21 @@ def fold_opcode(combiner: Computation) -> str | None:
     return root.opcode if set(root.operands) == set(combiner.parameters) else None
 
 
+def _kind(combiner: Computation) -> str | None:
+    """The same, of masks, too."""
+    root = combiner.root
+    if root.opcode in ("and", "or") and set(root.operands) == set(combiner.parameters):
+        return root.opcode
+    return fold_opcode(combiner)
+
+
 def _neutral(kind: str, of: DType) -> int | float | None:
     """What changes nothing; None for types whose partial results would be rounded."""
-    if of.is_complex or of.is_pred or of.bits < 32 or not (of.is_floating or of.is_integral):
+    if kind in ("and", "or"):
+        return int(kind == "and") if of.is_pred else None
+    if of.is_complex or of.is_pred or not (of.is_floating or of.is_integral):
+        return None
+    if of.bits < (32 if kind in ("add", "multiply") else 8):
         return None
     if kind == "add":
         # 0 + -0 is 0.
