@@ -146,6 +146,8 @@ class Kept:
     rank: int
     stride: int
     is_complete: bool = False
+    is_missed: bool = False
+    """Whether some of it was computed where it could not be kept."""
 
 
 class KeptElements(Elements):
@@ -174,12 +176,14 @@ class KeptElements(Elements):
             self.result(fold, tuple(self.indices.digits(self.row, fold.shape.dims)))
             for x, complete in passes.kept.items():
                 if complete == number:
-                    self.places[x].is_complete = True
+                    self.places[x].is_complete = not self.places[x].is_missed
 
     def _write(self, i: Instruction, index: Index, mask: Value | None) -> Result:
-        place = self.places.get(i) if mask is None else None
-        at = self._position(i, index, place) if place is not None else None
+        place = self.places.get(i)
+        at = self._position(i, index, place) if place is not None and mask is None else None
         if at is None or place is None:
+            if place is not None:
+                place.is_missed = True
             return super()._write(i, index, mask)
         if place.is_complete:
             return self.load_at(place.buffer, at, None)

@@ -117,7 +117,8 @@ class _ShortRows:
         # What is read from scratch is known where it has been written, not before.
         floor, e.floor = e.floor, emitter.builder.depth
         row_lane = e.indices.lane(0, lanes, 1)
-        e.row, e.lane = start.plus(row_lane), row_lane
+        # A last row by itself is folded along the row.
+        e.row, e.lane = start.plus(row_lane), row_lane if lanes > 1 else None
         e.places = {
             x: Kept(buffer, row_rank(x.shape, form.rows, form.columns) or 0, lanes)
             for x, buffer in self.scratch.items()

@@ -224,3 +224,28 @@ ENTRY e {{ k = s32[] parameter(0)
     dims = [int(n) for n in sizes.split(",")]
     results = exe(np.int32(0), np.zeros(dims, np.float32))
     assert [np.asarray(x).shape for x in results] == [(), tuple(dims)] and not exe.faults
+
+
+@pytest.mark.parametrize("rows", [17, 33, 129])
+@pytest.mark.parametrize("columns", [3, 7, 13])
+def test_what_several_passes_need_is_kept_of_a_last_row_by_itself(rows: int, columns: int) -> None:
+    text = f"""HloModule softmax
+most {{ a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] maximum(a, b) }}
+sum {{ a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] add(a, b) }}
+ENTRY e {{ x = f32[{rows},{columns}] parameter(0)
+ i = f32[] constant(-inf)
+ z = f32[] constant(0)
+ m = f32[{rows}] reduce(x, i), dimensions={{1}}, to_apply=most
+ n = f32[{rows},{columns}] broadcast(m), dimensions={{0}}
+ d = f32[{rows},{columns}] subtract(x, n)
+ e = f32[{rows},{columns}] exponential(d)
+ s = f32[{rows}] reduce(e, z), dimensions={{1}}, to_apply=sum
+ t = f32[{rows},{columns}] broadcast(s), dimensions={{0}}
+ ROOT o = f32[{rows},{columns}] divide(e, t) }}"""
+    x = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(hloom.compile(text)(x), e / e.sum(1, keepdims=True), rtol=1e-5)
