@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hloom.base.diagnostics import UsageError, did_you_mean
@@ -120,8 +122,7 @@ TARGETS: Registry[str, Callable[[str], TargetKind]] = Registry("target")
 """By name; what stands behind the colon of `cpu:x86-64-v4` is handed to it, "" where there is
 none."""
 DEFAULT = "cpu"
-ROOMS = {"cpu": "hloom.targets.cpu.kind", "sim": "hloom.targets.sim.kind"}
-"""The file that registers a kind, imported when somebody names it."""
+_ROOM = "hloom.targets"
 
 
 @cache
@@ -130,10 +131,16 @@ def target_kind(text: str) -> TargetKind:
     is none."""
     name, _, detail = text.partition(":")
     if name not in TARGETS:
-        from importlib import import_module
-
-        if name not in ROOMS:
-            hint = did_you_mean(name, ROOMS) or f"there is {', '.join(ROOMS)}"
+        known = names()
+        if name not in known:
+            hint = did_you_mean(name, known) or f"there is {', '.join(known)}"
             raise UsageError(f"no target {name!r}", rule="target", hint=hint)
-        import_module(ROOMS[name])
+        import_module(f"{_ROOM}.{name}.kind")
     return TARGETS[name](detail)
+
+
+def names() -> list[str]:
+    """Of all targets: of the folders here, and what was registered otherwise. A folder's `kind.py`
+    is imported when somebody names it."""
+    folders = [m.name for m in iter_modules(import_module(_ROOM).__path__) if m.ispkg]
+    return sorted({*folders, *TARGETS})

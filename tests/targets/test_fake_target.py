@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hloom
+import hloom.targets
 from hloom.device.device import MemorySpace
 from hloom.device.known import known_device
 from hloom.device.text import show_device
@@ -14,7 +15,7 @@ from hloom.plan.buffer_assignment import BufferAssignment
 from hloom.program.program import Parameter, Program, Result
 from hloom.schedule.least_memory import order_as_it_stands
 from hloom.targets.stages import Stages
-from hloom.targets.target import TARGETS, target_kind
+from hloom.targets.target import TARGETS, names, target_kind
 
 TEXT = """HloModule m
 ENTRY e {
@@ -114,6 +115,22 @@ def test_a_memory_space_is_a_few_lines_of_a_file(tmp_path):
         assert 3 in {a.space for a in executable.program.allocations}
         assert "in S(3)" in executable.as_text("plan")
         assert executable.memory.by_space[3] >= 48
+
+
+def test_the_folder_of_a_target_is_its_name(tmp_path, monkeypatch):
+    (tmp_path / "echo").mkdir()
+    (tmp_path / "echo" / "__init__.py").write_text("")
+    (tmp_path / "echo" / "kind.py").write_text(
+        "from hloom.targets.target import TARGETS\nTARGETS.add('echo', lambda detail: detail)\n"
+    )
+    monkeypatch.setattr(hloom.targets, "__path__", [*hloom.targets.__path__, str(tmp_path)])
+    try:
+        assert "echo" in names() and target_kind("echo:twice") == "twice"
+    finally:
+        TARGETS._items.pop("echo", None)
+        target_kind.cache_clear()
+    with pytest.raises(hloom.HloError, match="no target 'ecko'"):
+        hloom.compile(TEXT, target="ecko")
 
 
 @pytest.mark.parametrize("space", [5, 6])
