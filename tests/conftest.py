@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+# Before the native library is loaded: tests/plugin/test_leaks.py asks how many there are.
+os.environ["HLOOM_COUNT_OBJECTS"] = "1"
+
 from hloom.base.guarding import GUARDING
 from hloom.runtime.library import library
 from tests.filecheck import CheckFailed

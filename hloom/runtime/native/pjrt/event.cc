@@ -206,7 +206,10 @@ Storage* retained(Storage* storage) {
 }
 
 void release(Storage* storage) {
-  if (storage == nullptr || storage->references.fetch_sub(1, std::memory_order_acq_rel) != 1)
+  if (storage == nullptr) return;
+  // Where there is no other holder, nobody can become one; an atomic step costs more than a look.
+  if (storage->references.load(std::memory_order_acquire) != 1 &&
+      storage->references.fetch_sub(1, std::memory_order_acq_rel) != 1)
     return;
   switch (storage->owner) {
     case Owner::kArena:

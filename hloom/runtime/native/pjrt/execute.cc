@@ -349,10 +349,11 @@ class Launch {
     for (size_t k = 0; k < inputs_.size(); ++k) are_ready &= inputs_.storages()[k]->is_ready();
     for (size_t k = 0; k < outputs_.size(); ++k) {
       const Result& result = program_->results[k];
-      outputs_[k].reset(new Storage);
-      outputs_[k]->size = result.size;
+      auto* storage = new Storage(2);  // of this run, and of the buffer
+      storage->size = result.size;
+      outputs_[k].reset(storage);
       results_[k] = new PJRT_Buffer(device_->listed[result.memory_kind], result.type,
-                                    result.dims.data(), result.layout, outputs_[k]);
+                                    result.dims.data(), result.layout, Ref<Storage>(storage));
     }
     are_results_made_ = true;
     runs_on_ = runs_on(*program_, device_, are_ready);
@@ -416,7 +417,7 @@ class Launch {
   Program* program_;
   PJRT_Device* device_;
   Inputs inputs_;
-  SmallArray<Ref<Storage>, 16> outputs_;  // the buffers' in `results_`
+  SmallArray<Ref<Storage>> outputs_;  // the buffers' in `results_`
   PJRT_Buffer** results_;
   UserDataList user_data_{};
   HostCallbacks callbacks_;

@@ -91,6 +91,9 @@ std::vector<int64_t> strides_of(const Layout* layout, const int64_t* dims, int64
 
 // The bytes of an array. `ready` says when they may be read.
 struct Storage : Live<Storage> {
+  Storage() = default;
+  explicit Storage(int32_t holders) : references(holders) {}
+
   std::atomic<int32_t> references{1};
   Owner owner = Owner::kNobody;
   Ref<PJRT_Event> ready{done_event()};

@@ -145,7 +145,7 @@ class Inputs {
 
   const Program& program_;
   PJRT_Buffer* const* arguments_;
-  SmallArray<Ref<Storage>, 16> storages_;
+  SmallArray<Ref<Storage>> storages_;
   SmallArray<bool> is_taken_;
   // What buffers had whose storages are read in another layout.
   std::vector<std::pair<size_t, Ref<Storage>>> originals_;
