@@ -35,7 +35,8 @@ def custom_call(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
         return [_out_of_region(walk, i)]
     if target in ANNOTATIONS and len(i.operands) == 1 and i.shape.is_array:
         (want,) = walk.wanted(i)
-        return [walk.value(i.operands[0]).seen(want)]
+        x = walk.value(i.operands[0])
+        return [x.seen(want) if walk.region <= set(x.manual) else _same_at_all(walk, i, x, want)]
     if walk.region == set(walk.mesh.axes):
         return as_it_is(walk, i)
     if only_device(i) is not None and not walk.region:
@@ -69,6 +70,12 @@ def _batched(walk: Walk, i: Instruction) -> list[TiledValue]:
         return [walk.b.element(call, k) for k in range(len(i.shape.elements))]
 
     return by_factors(walk, i, f, emit)
+
+
+def _same_at_all(walk: Walk, i: Instruction, x: TiledValue, want: Tiling | None) -> TiledValue:
+    """A value that depends on nothing of the region it is said to be in, at each of its places."""
+    own = x.primary.whole().without(walk.region)
+    return walk.result(i.shape, own, x.get(own), want)
 
 
 def _border(walk: Walk, i: Instruction) -> tuple[TiledValue, frozenset[int], frozenset[int]]:

@@ -162,3 +162,44 @@ ENTRY main {
 def test_what_has_no_meaning_is_refused(text: str, message: str) -> None:
     with pytest.raises(hloom.HloError, match=message):
         cut(f"ENTRY main {{\n  {text}\n}}")
+
+
+def test_what_a_loop_makes_of_nothing_of_the_region_is_the_same_at_all_its_places() -> None:
+    made = cut(
+        """test {
+  s = (s32[], f32[2,4]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  c = s32[] constant(3)
+  ROOT r = pred[] compare(k, c), direction=LT
+}
+
+repeated {
+  s = (s32[], f32[2,4]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  v = f32[2,4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(k, one)
+  f = f32[] convert(next)
+  b = f32[2,4] broadcast(f), dimensions={}
+  y = f32[2,4] add(v, b)
+  ROOT r = (s32[], f32[2,4]) tuple(next, y)
+}
+
+ENTRY main {
+  x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  l = f32[2,4] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  zero = s32[] constant(0)
+  i = f32[2,4] iota(), iota_dimension=0
+  first = (s32[], f32[2,4]) tuple(zero, i)
+  loop = (s32[], f32[2,4]) while(first), condition=test, body=repeated
+  v = f32[2,4] get-tuple-element(loop), index=1
+  a = f32[2,4] custom-call(v), custom_call_target="Sharding", sharding={manual}
+  m = f32[2,4] custom-call(l), custom_call_target="Sharding", sharding={manual}
+  o = f32[8,4] custom-call(a), custom_call_target="SPMDShardToFullShape",
+    sharding={devices=[4,1]<=[4]}
+  w = f32[8,4] custom-call(m), custom_call_target="SPMDShardToFullShape",
+    sharding={devices=[4,1]<=[4]}
+  ROOT r = f32[8,4] add(o, w), sharding={devices=[4,1]<=[4]}
+}"""
+    )
+    np.testing.assert_array_equal(ran(made, X), X + 6 + np.tile([0, 1], 4)[:, None])
