@@ -1,10 +1,11 @@
 """What the cost model expects of each kernel beside what it takes: `python -m bench.costs [words]`.
 
 Programs of `examples/`, the kernels of `bench.kernels`, and single operations of JAX where it is
-installed, each compiled as ever and run on one thread, so that other work on the machine adds to
-few of its runs; of those the best counts. Steps shorter than ten microseconds are left out: calling
-one from Python, with nothing of it in the caches, takes some. The error is |predicted - measured|
-/ measured; in the end its median, for all steps and for each family of kernels, and the steps that
+installed, each compiled for this machine as `hloom calibrate` measures it (`--device`: as a file
+says) and run on one thread, by that thread's clock, so that other work on the machine adds little;
+the best of the runs counts. Steps shorter than ten microseconds are left out: calling one from
+Python, with nothing of it in the caches, takes some. The error is |predicted - measured| /
+measured; in the end its median, for all steps and for each family of kernels, and the steps that
 are furthest off.
 """
 
@@ -14,18 +15,26 @@ import argparse
 import json
 import math
 import statistics
+import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import hloom
 from bench.kernels.loops import leaves
 from bench.kernels.programs import PROGRAMS
+from hloom.api import host_device
 from hloom.compiler import compile_module
+from hloom.device.text import show_device
 from hloom.executable import Executable
+from hloom.runtime import debug
+from hloom.tools.calibrate import measured_costs, measured_rates
 
 LEAST_S = 1e-5
+ROUNDS = 20
+FAR_ELEMENTS = 1 << 24
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -61,10 +70,18 @@ def programs(words: list[str]) -> Iterator[tuple[str, str]]:
             yield each.name, each.text(each.inputs())
 
 
-def steps_of(program: str, text: str, repeats: int) -> list[Step]:
+def measured_device(path: Path) -> None:
+    """Writes this machine as it is measured, main memory as one core reads and writes it."""
+    known = host_device()
+    costs = measured_costs(known.costs, ROUNDS, FAR_ELEMENTS)
+    device = measured_rates(replace(known, costs=costs), FAR_ELEMENTS, threads=1)
+    path.write_text(show_device(device), encoding="utf-8")
+
+
+def steps_of(program: str, text: str, repeats: int, device: Path) -> list[Step]:
     """The steps of a program that are long enough to be timed one by one."""
     module = hloom.parse(text)
-    executable = compile_module(module, threads=1)
+    executable = compile_module(module, threads=1, target=f"cpu:{device}")
     given = [x for a in hloom.random_arguments(module) for x in leaves(a)]
     found = executable.roofline(*given, repeats=repeats)
     return [
@@ -111,12 +128,18 @@ def main() -> None:
     parser.add_argument("words", nargs="*", help="only programs whose names contain one of these")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path, help="write all steps here")
+    parser.add_argument("--device", type=Path, help="a device's file, instead of measuring")
     parser.add_argument("--worst", type=int, default=20)
     options = parser.parse_args()
+    debug.performance = time.thread_time
     found: list[Step] = []
-    for name, text in programs(options.words):
-        if not options.words or any(w in name for w in options.words):
-            found += steps_of(name, text, options.repeats)
+    with TemporaryDirectory() as folder:
+        device = options.device or Path(folder) / "here.toml"
+        if options.device is None:
+            measured_device(device)
+        for name, text in programs(options.words):
+            if not options.words or any(w in name for w in options.words):
+                found += steps_of(name, text, options.repeats, device)
     if not found:
         print("no program of that name has a step long enough to be timed")
         return

@@ -34,8 +34,6 @@ from hloom.kernel.kernel import SCRATCH_BYTES, Value
 from hloom.types.dtype import dtype
 
 F32 = dtype("f32")
-BESIDE = 8.0
-"""Cheap operations of a score beside its exponential: scale, mask, maximum, sums."""
 KEYS_SHARE = 2**-12
 """Keys of a block, for each byte of the second-level cache: scores of a tile of rows and both
 packed blocks stay there."""
@@ -120,12 +118,7 @@ def attention_kernel(body: Body, form: AttentionForm, device: Device) -> Emitted
     emitter = KernelEmitter(body, (form.batch, tiling.chunks), device)
     writer = AttentionWriter(emitter, form, tiling)
     writer.write()
-    depth, columns = writer.scores.depth, writer.values.columns
-    scores = form.rows * form.keys / tiling.chunks
-    costs = device.costs
-    beside = (costs.weight("exponential") + BESIDE) * costs.operation_ns
-    each = 2 * (depth + columns) * device.compute.flop_ns("f32") + beside
-    return emitter.finish(costs.step_ns + scores * each)
+    return emitter.finish()
 
 
 class AttentionWriter(Finish):

@@ -48,7 +48,7 @@ def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     inner, folded, sizes = form.inner, form.folded, form.sizes
     kept_dims = [d for d in range(folded[-1]) if d not in folded]
     outer = tuple([sizes[d] for d in kept_dims])
-    columns, rows = prod(inner), prod(sizes[d] for d in folded)
+    columns = prod(inner)
     width = max(compute_bytes(y.shape.dtype) for x in form.reduces for y in reduce_inputs(x))
     lanes = min(max(device.compute.vector_bytes // width, 1), columns)
     accumulators = sum(len(reduce_inputs(x)) for x in form.reduces)
@@ -68,8 +68,7 @@ def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     row = e.indices.scalar(b.grid_indices[0], 0, max(prod(outer) - 1, 0))
     writer.outer = e.indices.digits(row, outer)
     writer.write(b.grid_indices[1], blocks, columns)
-    per_element = sum(1.0 for _ in body.instructions)
-    return emitter.finish(device.costs.steps_ns(rows * block, per_element))
+    return emitter.finish()
 
 
 def _registers(device: Device) -> int:

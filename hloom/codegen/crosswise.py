@@ -14,7 +14,6 @@ from math import prod
 from hloom.codegen.affine import ZERO, Affine, linear
 from hloom.codegen.elements import SIMPLE, Elements, Index, Source
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
-from hloom.codegen.work import body_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
@@ -123,10 +122,7 @@ def cross_kernel(body: Body, form: CrossForm, device: Device) -> Emitted:
         _span(e, grid[2], side, wide, dims[across], lambda x, n: writer.tile(start, x, height, n))
 
     _span(e, grid[1], side, tile, dims[down], rows)
-    work = body_work(body.instructions, [r for r, _ in body.roots], device.costs)
-    return emitter.finish(
-        device.costs.steps_ns(min(side, dims[down]) * min(side, dims[across]), work + 4.0)
-    )
+    return emitter.finish()
 
 
 def _span(

@@ -74,8 +74,7 @@ def cumulative_kernel(body: Body, device: Device) -> Emitted:
         writer.along(outer)
     else:
         writer.across(outer, indices.scalar(grid[1], 0, walk.tiles - 1), walk.inner)
-    elements = i.operands[0].shape.dims[walk.d] * (1 if walk.along else walk.lanes)
-    return emitter.finish(device.costs.steps_ns(elements, cumulative_work(i, device.costs)))
+    return emitter.finish()
 
 
 def write_cumulative(emitter: BodyEmitter, device: Device) -> None:

@@ -41,10 +41,7 @@ def depthwise_kernel(body: Body, i: Instruction, g: Geometry, device: Device) ->
         grid = (g.parts, 1, tiling.channel_blocks)
     emitter = KernelEmitter(body, grid, device)
     writer(emitter, i, g, tiling).write()
-    results = g.parts * g.images * prod(g.out) * g.channels
-    costs = device.costs
-    work = results * prod(g.taps) * costs.operation_ns
-    return emitter.finish(costs.step_ns + work / prod(grid))
+    return emitter.finish()
 
 
 class DepthwiseWriter(Finish, Runs):

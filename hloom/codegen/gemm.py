@@ -24,7 +24,6 @@ from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
 from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
-from hloom.codegen.work import body_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
@@ -44,13 +43,7 @@ def product_kernel(body: Body, p: Product, device: Device) -> Emitted:
             PackedWriter(emitter, p, tiling).write()
         else:
             SkinnyWriter(emitter, p, tiling).write()
-    steps = max(p.batch * tiling.chunks * tiling.blocks, 1)
-    results = p.batch * p.row_groups * p.rows * p.columns
-    after = [x for x in body.instructions if x is not p.anchor and x.shape.size == results]
-    costs = device.costs
-    each = costs.element_ns + costs.operation_ns * body_work(after, (), costs)
-    work = p.flops * device.compute.flop_ns(p.anchor.operands[0].shape.dtype.name) + results * each
-    return emitter.finish(costs.step_ns + work / steps)
+    return emitter.finish()
 
 
 class Finish:

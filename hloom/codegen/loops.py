@@ -80,7 +80,7 @@ def loop_kernel(body: Body, device: Device) -> Emitted:
         body, nest.loops.grid, device, elements=KeptElements if kept else Elements
     )
     LoopWriter(emitter, nest, kept).write()
-    emitted = emitter.finish(device.costs.steps_ns(nest.loops.elements_per_step, work))
+    emitted = emitter.finish()
     if nest.loops.blocks > 1 and not nest.loops.outer:
         emitted = replace(emitted, step_elements=nest.loops.block)
     return emitted
@@ -102,8 +102,7 @@ def sequence_kernel(body: Body, device: Device) -> Emitted:
     emitter = KernelEmitter(body, (1,), device)
     work = body_work(body.instructions, [r for r, _ in body.roots], device.costs)
     write_sequence(emitter, device, work)
-    total = sum(prod(domain(*r)[0]) for r in body.roots)
-    return emitter.finish(device.costs.steps_ns(total, work))
+    return emitter.finish()
 
 
 def write_sequence(emitter: BodyEmitter, device: Device, work: float) -> None:

@@ -125,9 +125,7 @@ def narrow_kernel(body: Body, i: Instruction, shape: NarrowShape, device: Device
     tiling = DepthwiseTiling(shape.lanes, shape.vectors, 1, rows, row_blocks)
     emitter = KernelEmitter(body, (g.images, row_blocks), device)
     NarrowWriter(emitter, i, shape, tiling).write()
-    flops = 2.0 * g.images * prod(g.out) * shape.outputs * prod(g.taps) * g.channels
-    work = flops * device.compute.flop_ns(i.operands[0].shape.dtype.name)
-    return emitter.finish(device.costs.step_ns + work / (g.images * row_blocks))
+    return emitter.finish()
 
 
 class NarrowWriter(DepthwiseWriter):

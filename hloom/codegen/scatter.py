@@ -50,7 +50,7 @@ def scatter_kernel(i: Instruction, device: Device) -> Emitted:
     rows = prod(update.dims[d] for d in cut)
     emitter = KernelEmitter(body, (rows * tiles,) if update.size else (0,), device, in_place=True)
     if update.size == 0:
-        return emitter.finish(1.0)
+        return emitter.finish()
     e = emitter.elements
     step = e.indices.scalar(emitter.builder.grid_indices[0], 0, rows * tiles - 1)
     positions = e.indices.digits(e.indices.quotient(step, tiles), [update.dims[d] for d in cut])
@@ -81,8 +81,7 @@ def scatter_kernel(i: Instruction, device: Device) -> Emitted:
         return ()
 
     nest(e, [update.dims[d] for d in walked], (), whole)
-    own = prod(update.dims[d] for d in [*batch, *walked])
-    return emitter.finish(device.costs.steps_ns(own * (length if minor in moved else lanes), 4.0))
+    return emitter.finish()
 
 
 def _moved(i: Instruction, window: list[int]) -> set[int]:
@@ -270,7 +269,7 @@ def select_and_scatter_kernel(i: Instruction, device: Device) -> Emitted:
     emitter = KernelEmitter(body, (rows * tiles,), device)
     e = emitter.elements
     if 0 in sizes:
-        return emitter.finish(1.0)
+        return emitter.finish()
     number = e.indices.scalar(emitter.builder.grid_indices[0], 0, rows * tiles - 1)
     fixed = e.indices.digits(e.indices.quotient(number, tiles), [sizes[d] for d in grid_dims])
     tile = e.indices.remainder(number, tiles)
@@ -279,8 +278,7 @@ def select_and_scatter_kernel(i: Instruction, device: Device) -> Emitted:
     for d, k in zip(grid_dims, fixed):
         at[d] = k
     e.one_tile(tile, lanes, length, lambda start, n: writer.run(at, start, n))
-    work = prod(source.shape.dims[d] * dims[d].size for d in windowed)
-    return emitter.finish(device.costs.steps_ns(work * lanes, 4.0))
+    return emitter.finish()
 
 
 class _SelectAndScatter:

@@ -16,7 +16,6 @@ from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_fold import folds_own_types
 from hloom.codegen.kept import Kept, KeptElements, Passes, is_row_fold, row_rank
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes, is_update
-from hloom.codegen.work import body_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
@@ -74,9 +73,7 @@ def short_row_kernel(body: Body, form: ShortRows, device: Device) -> Emitted:
     e = emitter.elements
     number = e.indices.scalar(emitter.builder.grid_indices[0], 0, steps - 1)
     e.one_tile(number, form.lanes, form.rows, writer.write)
-    work = body_work(body.instructions, [r for r, _ in body.roots], device.costs)
-    each = max([r.shape.subshape(p).size for r, p in body.roots]) // form.rows
-    return emitter.finish(device.costs.steps_ns(each * form.lanes, work))
+    return emitter.finish()
 
 
 class _ShortRows:

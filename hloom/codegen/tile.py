@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from hloom.codegen.elements import Elements, Source, strides_of
+from hloom.codegen.kernel_cost import step_ns
 from hloom.device.device import Device
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -121,13 +122,13 @@ class KernelEmitter(BodyEmitter):
     def _param(self, name: str, shape: Shape, role: str) -> Value:
         return self.builder.param(name, shape.dtype, prod(shape.dims), role)
 
-    def finish(self, cost_ns: float) -> Emitted:
-        """The kernel, without parameters that nothing reads."""
+    def finish(self) -> Emitted:
+        """The kernel, without parameters that nothing reads; what a step takes is counted."""
         kernel = self.builder.finish()
         used = {x for op in kernel.ops() for x in op.operands}
         params: list[Param] = [p for p in kernel.params if p.value in used or p.role != "in"]
         kernel.params = params
-        kernel.cost_ns = cost_ns
+        kernel.cost_ns = step_ns(kernel, self.elements.device)
         return Emitted(kernel, [self.arguments[p.value] for p in params])
 
 

@@ -61,7 +61,7 @@ class Costs:
     """A byte of what is sorted by its bits, for each time that a row can be halved."""
     compare_ns: float = 6.0
     """A call of a comparator while sorting."""
-    select_ns: float = 0.2
+    select_ns: float = 0.33
     """An element that is looked at for the largest few."""
     multiply_add_ns: float = 0.03
     """A multiply-add on f32 of a factorisation or solve of large matrices..."""
@@ -69,10 +69,36 @@ class Costs:
     """... and an element of a matrix that is swept over; small matrices take this time."""
     foreign_ns: float = 200_000.0
     """A custom call, of which nothing is known."""
+    load_cycles: float = 0.5
+    """A vector, or a scalar, that is read from the nearest cache..."""
+    store_cycles: float = 1.0
+    """... and one that is written."""
+    lane_cycles: float = 1.2
+    """An element of a row that is picked up, or put, by itself."""
+    shuffle_cycles: float = 1.0
+    """Changing the places of the elements of a vector."""
+    masked_factor: float = 2.0
+    """How many times as long a vector takes of which some elements are left out."""
+    page_cycles: float = 6.0
+    """Going to another page of memory, for a row of a tile that lies on many..."""
+    page_bytes: int = 4096
+    """... of this size."""
+    extreme_weight: float = 2.0
+    """A maximum of floats of which none is constant, in cheap operations: NaN comes through."""
+    instruction_cycles: float = 0.2
+    """Any instruction: no more are begun in a cycle."""
+    sum_cycles: float = 3.0
+    """What a loop carries waits for what was computed of it before: so long for an operation."""
+    written_factor: float = 2.0
+    """How many bytes main memory moves for one that is written: its line is read before."""
     kernel_ns: float = 150.0
     """The start of a kernel, its arguments and what its end makes wait."""
     step_ns: float = 5.0
-    """The start of one step of a kernel's grid."""
+    """The start of one step of a kernel's grid, where nothing hides it..."""
+    next_step_ns: float = 0.3
+    """... and where a thread takes many of them, one after another."""
+    inline_ns: float = 8.0
+    """What a body waits for the one before it where both are written in line in a loop."""
     serial_ns: float = 4_000.0
     """A kernel shorter than this is not worth a second thread."""
     chunk_ns: float = 10_000.0

@@ -59,6 +59,11 @@ class Compute:
         rates = dict(self.operations_per_cycle)
         return rates.get(dtype) or rates.get("f32") or self.vector_bytes / 4
 
+    @property
+    def cycle_ns(self) -> float:
+        """One tick of the clock."""
+        return 1e9 / self.clock_hz
+
     def flop_ns(self, dtype: str) -> float:
         """One operation at that rate."""
         return 1e9 / (self.operations_each_cycle(dtype) * self.clock_hz)
@@ -148,6 +153,11 @@ class Device:
             if cache.bandwidth_bytes_per_s and size_bytes <= cache.size_bytes * copies:
                 return cache
         return None
+
+    def byte_ns(self, size_bytes: float) -> float:
+        """Moving a byte to or from the nearest memory that holds so many, by one unit."""
+        cache = self.level_of(size_bytes)
+        return 1e9 / cache.bandwidth_bytes_per_s if cache else self.costs.byte_ns
 
     @property
     def near_bytes(self) -> int:

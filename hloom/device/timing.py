@@ -92,6 +92,36 @@ def floor(
     return max(floors)
 
 
+NEARLY, HARDLY = 0.75, 1.25
+"""Arrays that take so much of a cache are all in it, and hardly any more of them is: between, what
+has been read last throws out what is read next."""
+
+
+def moved_ns(
+    device: Device, moved: Mapping[int, float], written: float, since: float = 0.0
+) -> float:
+    """What reading and writing so many bytes by memory space takes, `written` of them written,
+    where so many bytes were used `since` they were last (0: these); unlike a floor, with the lines
+    that main memory reads before they are written."""
+    times = [0.0]
+    units, main = device.compute.units, device.memory_spaces[0]
+    for id, size in moved.items():
+        if id != main.id:
+            times.append(memory_ns(device, {id: size}))
+            continue
+        factor = device.costs.written_factor - 1.0
+        far = (size + factor * min(written, size)) / main.bandwidth_bytes_per_s * 1e9
+        for cache in reversed(device.caches):
+            copies = -(-units // cache.units)
+            if not cache.bandwidth_bytes_per_s:
+                continue
+            share = (max(size, since) / (cache.size_bytes * copies) - NEARLY) / (HARDLY - NEARLY)
+            near = size / (cache.bandwidth_bytes_per_s * units) * 1e9
+            far = near + (far - near) * min(1.0, max(0.0, share)) if far > near else far
+        times.append(far + main.latency_ns)
+    return max(times)
+
+
 def routine_ns(device: Device, work_ns: float, moved: Mapping[int, float]) -> float:
     """A routine of the runtime, which one unit runs in so much time, were it not for memory."""
     return device.costs.kernel_ns + max(work_ns, memory_ns(device, moved))

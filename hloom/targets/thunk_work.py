@@ -31,6 +31,10 @@ class RunWork:
     """All that is dearer than an addition, in additions (`Costs.weight`)."""
     moved: dict[int, float]
     """Bytes read and written, by memory space."""
+    written: float
+    """Of these, what is written."""
+    outside: float
+    """Of these, arguments and constants: nothing within the program has used them before."""
     is_matrix: bool
     """Whether a matrix unit can do the work."""
 
@@ -51,6 +55,8 @@ class ThunkWork:
         self._costs = costs
         self._instructions = {i.name: i for i in stages.buffer_assignment.trees}
         self.whole: ModuleCost = module_cost(stages.module, costs)
+        self.footprint = sum([a.size_bytes for a in stages.program.allocations])
+        """Bytes of all memory that the program uses."""
         self._parts = Counter(t.name for t in walk(stages.program.thunks))
 
     def __call__(self, t: Thunk) -> RunWork:
@@ -58,13 +64,22 @@ class ThunkWork:
         i = self._instructions.get(t.name)
         cost = self._least_cost(i) if i is not None else Cost()
         share = 1 / self._parts[t.name]
+        moved = self._moved(t, i)
+        written = sum([use.slice.size_bytes for use in t.uses() if use.writes])
         return RunWork(
             {_dtype(i): cost.flops * share},
             cost.transcendentals * share,
             cost.functions * share,
-            self._moved(t, i),
+            moved,
+            min(written, sum(moved.values())),
+            self._outside(t, sum(moved.values())),
             _is_matrix(i),
         )
+
+    def _outside(self, t: Thunk, moved: float) -> float:
+        slices = [u.slice for u in t.uses()]
+        outside = [s.size_bytes for s in slices if s.allocation.kind in ("parameter", "constant")]
+        return moved * sum(outside) / max(sum([s.size_bytes for s in slices]), 1)
 
     def _cost(self, i: Instruction) -> Cost:
         return instruction_cost(i, self.whole.per_computation, None, self._costs)

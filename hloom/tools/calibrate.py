@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Annotated
 
 import numpy as np
@@ -35,8 +35,27 @@ PRODUCT = 512
 SHARES = 0.3, 0.8
 """Of a cache: arrays of these sizes differ in what moving bytes of it takes."""
 RATE_ROUNDS = 6
+CACHE_ROUNDS = 24
+LONG_BYTES = 4 << 20
+"""Beside what moving so much takes a call is nothing."""
 LEAST_CALL_S = 2e-4
 """Runs are repeated within a measurement until it takes this long."""
+
+
+ROUTINE_FLOATS = 1 << 18
+ROUTINES = {
+    "sort_byte_ns": """HloModule sort
+less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = pred[] compare(a, b), direction=LT }
+ENTRY e { p = f32[262144] parameter(0) ROOT r = f32[262144] sort(p), dimensions={0}, to_apply=less }
+""",
+    "fft_byte_ns": """HloModule transform
+ENTRY e {
+  p = c64[64,2048] parameter(0)
+  ROOT r = c64[64,2048] fft(p), fft_type=FFT, fft_length={2048}
+}
+""",
+}
+"""Programs that are one call of a routine, by the cost that says what it takes."""
 
 
 @guarded
@@ -70,9 +89,13 @@ def calibrate(
     _show_rates(known, device)
 
 
-def measured_rates(known: api.Device, far_elements: int = FAR_ELEMENTS // 4) -> api.Device:
+def measured_rates(
+    known: api.Device, far_elements: int = FAR_ELEMENTS // 4, threads: int | None = None
+) -> api.Device:
     """A device with the rates of this machine: its clock, by what a product of f32 takes, and the
     bandwidths of each cache and of memory, by adding vectors. Half a second.
+
+    `threads`: how many use memory, None for one on each core.
 
     The nearest cache is taken to give a vector of 64 bytes a cycle: calling a program takes as long
     as adding all that it holds."""
@@ -86,9 +109,11 @@ def measured_rates(known: api.Device, far_elements: int = FAR_ELEMENTS // 4) -> 
         else replace(c, bandwidth_bytes_per_s=64 * clock_hz)
         for c in known.caches
     ]
-    far = _Programs(far_elements, None)
-    [far_s] = _best([far.chain("", False, 1)], RATE_ROUNDS)
-    rate = float(f"{12 * far_elements / far_s:.3g}")
+    far = _Programs(far_elements, threads)
+    [far_s] = _best([far.chain("", False, 1)], RATE_ROUNDS, alone=threads == 1)
+    # Two that are read and one that is written.
+    moved_bytes = 4 * (2 + known.costs.written_factor) * far_elements
+    rate = float(f"{moved_bytes / far_s:.3g}")
     spaces = tuple([replace(m, bandwidth_bytes_per_s=rate) for m in known.memory_spaces])
     return replace(
         known,
@@ -103,7 +128,9 @@ def _cache_rate(size_bytes: int, most: float) -> float:
     """Bytes a second that one core reads and writes of a cache, `most` where something else kept
     the machine busy."""
     sizes = [int(share * size_bytes) // 12 for share in SHARES]
-    few, many = _best([_Programs(n).chain("", False, 1) for n in sizes], RATE_ROUNDS)
+    few, many = _best([_Programs(n).chain("", False, 1) for n in sizes], CACHE_ROUNDS)
+    if 12 * sizes[1] >= LONG_BYTES:
+        return min(most, float(f"{12 * max(sizes[0] / few, sizes[1] / many):.3g}"))
     if many <= few:
         return most
     return min(most, float(f"{12 * (sizes[1] - sizes[0]) / (many - few):.3g}"))
@@ -151,7 +178,25 @@ def measured_costs(known: api.Costs, rounds: int, far_elements: int) -> api.Cost
         byte_ns=_rounded(byte),
         copy_byte_ns=_rounded(2 * byte),
         weights=tuple(sorted(weights.items())),
+        **_routines(known, rounds),
     )
+
+
+def _routines(known: api.Costs, rounds: int) -> dict[str, float]:
+    """What sorting, transforming and looking for the largest costs: each cost as many times what
+    is known of it as a program takes what is expected of it."""
+    programs = [api.compile(text, threads=1) for text in ROUTINES.values()]
+    arrays = [[_aligned(ROUTINE_FLOATS) for _ in range(2)] for _ in programs]
+    runs = []
+    for program, (read, *written) in zip(programs, arrays):
+        read[:] = np.random.default_rng(0).random(ROUTINE_FLOATS, np.float32)
+        places = [x.ctypes.data for x in (read, *written)]
+        runs.append(lambda program=program, places=places: program.run_at(places[:1], places[1:]))
+    costs = {}
+    for name, program, seconds in zip(ROUTINES, programs, _best(runs, max(rounds // 4, 3))):
+        expected = sum([t.elapsed_ns(known, 1) for t in program.program.thunks])
+        costs[name] = float(f"{getattr(known, name) * seconds * 1e9 / expected:.3g}")
+    return costs
 
 
 class _Programs:
@@ -195,16 +240,18 @@ def _aligned(size: int) -> np.ndarray:
     return whole[start : start + 4 * size].view(np.float32)
 
 
-def _best(programs: Sequence[Callable[[], None]], rounds: int) -> list[float]:
-    """The shortest time of each in seconds; they take turns."""
+def _best(programs: Sequence[Callable[[], None]], rounds: int, alone: bool = True) -> list[float]:
+    """The shortest time of each in seconds; they take turns. `alone`: each on one thread, by the
+    clock of that thread, which stands still while others have its core."""
+    clock = thread_time if alone else perf_counter
     best = [float("inf")] * len(programs)
     calls = [1] * len(programs)
     for _ in range(rounds + 1):
         for k, program in enumerate(programs):
-            start = perf_counter()
+            start = clock()
             for _ in range(calls[k]):
                 program()
-            took = perf_counter() - start
+            took = clock() - start
             best[k] = min(best[k], took / calls[k])
             if took < LEAST_CALL_S:
                 calls[k] = min(calls[k] * 2, 1024)

@@ -46,6 +46,7 @@ NAMED = {
     "codegen/depthwise_shape.py:MOST_VECTORS": RATIO,
     "codegen/elements_fold.py:ROW_VECTORS": RATIO,
     "codegen/gemm_candidates.py:MOST_VECTORS": EFFORT,
+    "codegen/kernel_cost.py:WORD_BYTES": WIDTH,
     "codegen/llvm/c_entry.py:CONTEXT_BYTES": SIZED,
     "codegen/llvm/c_entry.py:MOST_CONSTANT_BYTES": "what fits into a C file",
     "codegen/llvm/c_entry.py:THREADS_AT": SIZED,
@@ -97,6 +98,8 @@ NAMED = {
     "targets/cpu/tuning/profiler.py:GUARD_BYTES": HERE,
     "targets/cpu/tuning/results.py:MOST_BYTES": HERE,
     "tools/calibrate.py:RATE_ROUNDS": EFFORT,
+    "tools/calibrate.py:CACHE_ROUNDS": "how often something is measured",
+    "tools/calibrate.py:LONG_BYTES": "beside what moving so much takes a call is nothing",
     "tools/device.py:ALL_REDUCE_BYTES": "an example that is shown",
     "types/sizes.py:SIZE_SLOT_BYTES": SIZED,
 }

@@ -96,7 +96,7 @@ def _step_ns(computations: Sequence[Computation], costs: Costs) -> tuple[float, 
 def body_ns(body: Body, costs: Costs) -> float:
     """A guess of the nanoseconds of a body that is written in line."""
     elements = sum(prod(domain(*r)[0]) for r in body.roots)
-    return costs.steps_ns(elements, body_element_work(body, costs))
+    return costs.inline_ns + costs.steps_ns(elements, body_element_work(body, costs))
 
 
 def body_element_work(body: Body, costs: Costs) -> float:
