@@ -162,6 +162,8 @@ sanitize: $(STAMP) ## damaged saved programs for a runtime with AddressSanitizer
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so):$$($${CXX:-c++} -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0:handle_segv=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	  HLOOM_RUNTIME_LIBRARY=$(SANITIZED) $(BIN)/python -m tests.fuzz.run_saved --count $(CHANGES)
+	@echo "== the same for libhloom_rt, by its C functions"
+	@$(BIN)/python -m tests.fuzz.run_runtime_library --minutes 1
 
 clean: ## remove what was built (the .venv too)
 	@rm -rf $(NATIVE)/build $(NATIVE)/*.so

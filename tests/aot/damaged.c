@@ -23,7 +23,10 @@ int main(void) {
     char *memory = aligned_alloc(PAGE, (size + shift + PAGE) / PAGE * PAGE);
     if (memory == NULL || fread(memory + shift, 1, size, stdin) != size) return 3;
     hloom_rt_program *model = hloom_rt_load_bytes(memory + shift, size, 1, error, sizeof error);
-    if (model == NULL && error[0] == 0) return 4;
+    if (model == NULL && error[0] == 0) {
+      fprintf(stderr, "program %d is refused without words\n", number);
+      return 4;
+    }
     if (model != NULL) {
       /* All that can be asked without running what may be no code. */
       size_t inputs = hloom_rt_input_count(model), outputs = hloom_rt_output_count(model), all = 0;
@@ -36,7 +39,7 @@ int main(void) {
         if (s.name != NULL) all += strlen(s.name) + strlen(s.text);
       }
       all += strlen(hloom_rt_name(model)) + hloom_rt_temp_bytes(model);
-      if (hloom_rt_input_number(model, "no such name") != -1 || all == 0) return 5;
+      if (hloom_rt_input_number(model, "no such name") != -1 || all == SIZE_MAX) return 5;
       hloom_rt_free(model);
     }
     putchar(model == NULL ? 'r' : 't');

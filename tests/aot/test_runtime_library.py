@@ -1,9 +1,11 @@
 """libhloom_rt.a: saved programs run by C programs, in processes without Python."""
 
+import random
 import re
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,8 @@ from hloom.base.guarding import GUARDING
 from hloom.runtime.native import library
 from tests.aot.programs import PROGRAMS
 from tests.aot.test_export import arguments_of, flat_bytes
+from tests.fuzz.check_saved import programs
+from tests.fuzz.run_runtime_library import REFUSED, TAKEN, answers, driver, one_byte, wrong_things
 
 BUILT = RUNTIME / "build"
 pytestmark = [
@@ -197,3 +201,11 @@ ENTRY e {
         exe.save(path, **names)
         done = called(folder, "all", path, "all", "names", [np.zeros(2 + 3 + 1 + 4, np.float32)])
         assert done.stdout.decode() == f"x p.0 p.1.0 p.1.1 -> {text}", done.stderr
+
+
+def test_damaged_programs_are_refused(folder):
+    program = driver(folder / "libhloom_rt.a", folder / "damaged", ["-s"])
+    assert answers(program, programs()) == TAKEN * len(programs())
+    rng = random.Random(3)
+    assert answers(program, islice(one_byte(rng), 300)) == REFUSED * 300
+    assert len(answers(program, islice(wrong_things(rng), 100))) == 100

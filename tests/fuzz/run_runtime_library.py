@@ -8,6 +8,7 @@ must refuse, and with right checksums of wrong things, which it may take or refu
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import struct
 import subprocess
@@ -20,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 
 from hloom.aot.link import RUNTIME, compiler
-from hloom.aot.runtime_library import FLAGS, LIBRARY, archived, run, sources
+from hloom.aot.runtime_library import FLAGS, LIBRARY, archived, sources
 from tests.fuzz.check_saved import changes, programs, resealed
 
 MAIN = Path(__file__).parents[1] / "aot" / "damaged.c"
@@ -42,7 +43,9 @@ def built(folder: Path, sanitize: bool) -> Path:
 
     def compiled(source: Path) -> Path:
         out = folder / f"{source.stem}.o"
-        run([*words, *flags, *extra, f"-I{RUNTIME}", "-c", str(source), "-o", str(out)])
+        subprocess.run(
+            [*words, *flags, *extra, f"-I{RUNTIME}", "-c", str(source), "-o", str(out)], check=True
+        )
         return out
 
     with ThreadPoolExecutor(2) as pool:
@@ -53,14 +56,17 @@ def built(folder: Path, sanitize: bool) -> Path:
 def driver(library: Path, out: Path, extra: Iterable[str] = ()) -> Path:
     """The same, where the library is there."""
     words = [*compiler(LIBRARY), *extra, f"-I{RUNTIME}", str(MAIN), str(library)]
-    run([*words, *LINK, "-o", str(out)])
+    subprocess.run([*words, *LINK, "-o", str(out)], check=True)
     return out
 
 
 def answers(program: Path, cases: Iterable[bytes]) -> str:
     """A letter for each case; raises `AssertionError` with its words where the program crashes."""
     data = b"".join([struct.pack("<Q", len(case)) + case for case in cases])
-    done = subprocess.run([str(program)], input=data, capture_output=True, timeout=600)
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+    done = subprocess.run(
+        [str(program)], input=data, capture_output=True, timeout=600, env=environment
+    )
     words = done.stderr.decode(errors="replace")
     assert done.returncode == 0, f"exit {done.returncode}: {words[:4000]}"
     return done.stdout.decode()
