@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hloom.base.diagnostics import GraphError
@@ -249,6 +249,21 @@ class Computation:
         if self._root is old:
             self._root = new
         return readers
+
+    def replace_all(self, new_for_old: Mapping[Instruction, Instruction]) -> None:
+        """`replace` for many at once, none of which is new for another: a reader of many of them
+        gets its operands once (a tuple of n results took n times n before)."""
+        readers: dict[Instruction, None] = {}
+        for old, new in new_for_old.items():
+            readers.update(old.users)
+            new.users.update(old.users)
+            old.users.clear()
+            if self._root is old:
+                self._root = new
+        for reader in readers:
+            reader.operands = tuple([new_for_old.get(x, x) for x in reader.operands])
+        if readers:
+            self.is_sorted = False
 
     def erase(self, dead: Instruction) -> tuple[Instruction, ...]:
         """Remove an unread instruction that is not the root; return the operands it released."""

@@ -43,8 +43,10 @@ def apply_plan(plan: FusionPlan, module: Module) -> int:
         gone.update(g.members)
     if not fusions:
         return 0
+    new_for_old: dict[Instruction, Instruction] = {}
     for roots, fusion in fusions:
-        _substitute(c, roots, fusion)
+        new_for_old |= _results(c, roots, fusion)
+    c.replace_all(new_for_old)
     _erase(c, gone)
     c.reorder(c.in_order())
     return len(fusions)
@@ -73,7 +75,7 @@ def fuse_members(
 ) -> Instruction:
     """Replace some instructions with one result by a fusion of this kind, and return it."""
     fusion = _appended(c, module, members, [root], kind, config)
-    _substitute(c, [root], fusion)
+    c.replace(root, fusion)
     _erase(c, members)
     return fusion
 
@@ -146,16 +148,19 @@ def _post_order(
     return done
 
 
-def _substitute(c: Computation, roots: list[Instruction], fusion: Instruction) -> None:
-    """Let readers of the results read the fusion."""
+def _results(
+    c: Computation, roots: list[Instruction], fusion: Instruction
+) -> dict[Instruction, Instruction]:
+    """What readers of the results are to read of the fusion."""
     if len(roots) == 1:
-        c.replace(roots[0], fusion)
-        return
+        return {roots[0]: fusion}
     attrs = OPS["get-tuple-element"].attrs
+    parts: dict[Instruction, Instruction] = {}
     for k, r in enumerate(roots):
         part = c.append("get-tuple-element", attrs(index=k), (fusion,), r.shape, r.name)
         part.sharding = r.sharding
-        c.replace(r, part)
+        parts[r] = part
+    return parts
 
 
 def _erase(c: Computation, gone: dict[Instruction, None]) -> None:
