@@ -80,10 +80,12 @@ def drawn(seed: int, word: str = "") -> Iterator[Drawn]:
     """All operations of a seed, or those with a word in their name: each is drawn by itself."""
     for number, family in enumerate(FAMILIES):
         draw = Draw(np.random.default_rng((seed, number)))
-        for name, function, *shapes in family(draw):
+        # Values are drawn apart, so that a choice of operations changes none of them.
+        for count, (name, function, *shapes) in enumerate(family(draw)):
+            values = Draw(np.random.default_rng((seed, number, count)))
             full = f"{family.__name__.strip('_')} {name} {' '.join(shapes)}"
             if word in full:
-                yield Drawn(full, function, tuple([draw.array(s) for s in shapes]))
+                yield Drawn(full, function, tuple([values.array(s) for s in shapes]))
 
 
 def contest(operation: Drawn, rounds: int, seconds: float) -> Row:
