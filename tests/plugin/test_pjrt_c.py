@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hloom.api import library_path
-from hloom.program.saved_form import MAGIC
+from hloom.program.saved_form import MAGIC, VERSION
 from tests.plugin.child import run_python
 
 if importlib.util.find_spec("jax") is None:
@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "pjrt_c"
 CLEAN = {"PATH": os.defpath}
 pytestmark = pytest.mark.slow
+
+HEAD = MAGIC + bytes([VERSION])
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,10 @@ def test_an_interpreter_that_does_not_run_is_named(built):
         (lambda b: b + b"x", "bytes has"),
         (lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:], "checksum"),
         (lambda b: b.replace(b"\x7fELF", b"\x7fELG"), "checksum of a saved program is wrong"),
-        (lambda b: b.replace(MAGIC + b"\1", MAGIC + b"\5"), "saved program has version 5"),
+        (
+            lambda b: b.replace(MAGIC + bytes([VERSION]), MAGIC + b"\5"),
+            "saved program has version 5",
+        ),
         (lambda b: b"hello", "no saved program"),
         (lambda b: b"", "no saved program"),
     ],

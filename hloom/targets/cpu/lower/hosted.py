@@ -21,11 +21,11 @@ from hloom.ir.builder import Builder
 from hloom.ir.copy import copy_instructions
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import opcodes
+from hloom.ir.op import opcodes, opcodes_where
 from hloom.ir.text.options import PrintOptions
 from hloom.ir.text.parse import parse_module
 from hloom.ir.text.show import show_module
-from hloom.ir.traits import ASYNC_CHAIN, COLLECTIVE, DEVICE_ID, SIDE_EFFECT
+from hloom.ir.traits import ASYNC_CHAIN, COLLECTIVE, DEVICE_ID, SIDE_EFFECT, TRANSFER
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.custom_call import Interpreter, JointInterpreter
@@ -41,9 +41,9 @@ from hloom.types.shape import ProgramShape, Shape
 from hloom.types.sizes import dynamic_size_offset, packed_bits, packed_form
 
 INTERPRETER = "hloom.interpreter"
-TRANSFERS = ("send", "send-done", "recv", "recv-done")
-DONE = ("all-gather-done", "all-reduce-done", "collective-permute-done")
-BETWEEN = opcodes(COLLECTIVE, DEVICE_ID, also=(*TRANSFERS, *DONE))
+BETWEEN = opcodes(COLLECTIVE, DEVICE_ID, TRANSFER) | opcodes_where(
+    lambda declared: declared.done_of in opcodes(COLLECTIVE)
+)
 """What only all devices together can do."""
 STATEFUL = opcodes(SIDE_EFFECT) - BETWEEN
 """What has to do with more than its operands."""
