@@ -53,7 +53,10 @@ int64_t number_of(const std::vector<std::string>& names, const char* name) {
   return -1;
 }
 
-int32_t told(int32_t status, const std::string& words, char* error, size_t size) {
+int32_t told(int32_t status, std::string words, char* error, size_t size) {
+  // A damaged name may have anything in it; words end where they end.
+  for (char& c : words)
+    if (c == 0) c = '?';
   if (error != nullptr && size > 0) snprintf(error, size, "%s", words.c_str());
   return status;
 }
