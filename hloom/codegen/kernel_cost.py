@@ -235,7 +235,7 @@ class _Counter:
         elif not shape:
             slow = opcode in ("divide", "remainder") and not dtype.is_floating
             weight = self.costs.weight(opcode) if dtype.is_floating else 4.0 if slow else 1.0
-            own.add("arithmetic", weight, self.cheap)
+            own.add("arithmetic", weight, self.costs.instruction_cycles)
         else:
             weight = self._weight(op)
             wide = max([op.result, *op.operands], key=lambda x: max(x.dtype.size_bytes, 1))
