@@ -33,6 +33,7 @@ ALLOWED = {
     "program/saved_thunks.py": "names of files of thunk kinds",
     "analysis/attention.py": "what stands between the two dots of an attention, as JAX writes it",
     "codegen/elements.py": "operations of the language of kernels that HLO has too",
+    "codegen/kernel_cost.py": "operations of the language of kernels",
     "device/costs.py": COSTS,
     "interp/draw_kernel_ops.py": "operations of the language of kernels",
     "interp/elementwise.py": NUMPY,
