@@ -68,6 +68,8 @@ class Processor(NamedTuple):
     """LLVM's name of it; empty for any of the architecture."""
     features: tuple[str, ...]
     """What it must have, by LLVM's names: a processor that lacks one may die of the code."""
+    data_layout: str = ""
+    """How it lays out memory, as LLVM writes it; empty where nobody said."""
 
     @property
     def architecture(self) -> str:

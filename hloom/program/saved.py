@@ -132,6 +132,7 @@ def program_section(program: Program) -> bytes:
             "triple": to.text(processor.triple),
             "cpu": to.text(processor.cpu),
             "features": to.text(",".join(processor.features)),
+            "data_layout": to.text(processor.data_layout),
             "name": to.text(program.name),
             "entry": to.text(program.entry),
             "result_shape": to.text(program.result_shape.text),
@@ -312,7 +313,9 @@ def _read_processor(reader: SectionReader, row: Any) -> Processor | None:
         return None
     features = reader.text(row.features)
     names = tuple(features.split(",")) if features else ()
-    return Processor(reader.text(row.triple), reader.text(row.cpu), names)
+    return Processor(
+        reader.text(row.triple), reader.text(row.cpu), names, reader.text(row.data_layout)
+    )
 
 
 def _read_allocations(

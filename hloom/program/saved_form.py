@@ -23,7 +23,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 MAGIC: Final = b"hloomexe"
-VERSION: Final = 2
+VERSION: Final = 3
 """Of everything here; another one is refused."""
 BYTE_ORDER: Final = 0x01020304
 PAGE: Final = 4096
@@ -203,7 +203,7 @@ PROGRAM = RecordKind(
     "runtime's ABI.",
     {
         **_numbers("runtime", "replicas", "partitions", "has_processor"),
-        **_ranges("triple", "cpu", "features"),
+        **_ranges("triple", "cpu", "features", "data_layout"),
         **_ranges("name", "entry", "result_shape"),
         **_ranges("allocations", "parameters", "results", "objects", "call_sites"),
         **_ranges("infeeds", "outfeeds", "argument_shapes"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.api import Machine
 from hloom.compiler import compile_module
 from hloom.ir.text import parse_module
 from hloom.program.graph import execution_graph
@@ -20,6 +21,7 @@ from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import THUNKS, walk
 from hloom.program.thunks.while_ import While
+from hloom.runtime.program_files import write_program
 
 LOOP = """HloModule m
 less { a = f32[] parameter(0)
@@ -144,3 +146,19 @@ def test_every_nested_thunk_is_visited_once(thunk, count):
 
 def section_of(thunks):
     return memoryview(b"".join(thunks_section(thunks)))
+
+
+def test_the_data_layout_is_kept(tmp_path):
+    """It is that of the machine that code was made for; code for another kind of memory is not
+    loaded."""
+    executable = compile_module(parse_module(LOOP))
+    executable.save(tmp_path / "m.hloom")
+    loaded = hloom.load_compiled(tmp_path / "m.hloom").program
+    assert loaded.processor is not None
+    assert loaded.processor.data_layout == Machine.host().data_layout != ""
+    for layout in ("E-m:e-i64:64", "e-m:e-p:32:32-i64:64"):
+        processor = loaded.processor._replace(data_layout=layout)
+        other = replace(executable.program, processor=processor)
+        write_program(tmp_path / "other.hloom", other, {})
+        with pytest.raises(hloom.HloError, match=f"for the data layout {layout}, and here"):
+            hloom.load_compiled(tmp_path / "other.hloom")

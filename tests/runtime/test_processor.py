@@ -36,7 +36,8 @@ def compiled_for(machine):
 
 def test_nothing_is_missing_here():
     program = hloom.compile(hloom.parse(TEXT)).program
-    assert program.processor == Processor(HERE.triple, HERE.cpu, HERE.required)
+    here = Processor(HERE.triple, HERE.cpu, HERE.required, HERE.data_layout)
+    assert program.processor == here
     assert missing_features(program.processor) == ""
     assert program_from_bytes(program_to_bytes(program)).processor == program.processor
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from hloom.codegen.llvm.lower_shape import lane
 from hloom.codegen.llvm.lower_state import (
+    Joined,
     KernelLowering,
     Rows,
     lanes_of,
@@ -76,6 +77,8 @@ def _whole_rows(
     extent = sum((n - 1) * s for n, s in zip(shape, strides))
     if lanes_of(shape) == 1 or min(strides) < 0 or not extent < held:
         return None
+    # A mask that is known may leave these alone, and what branches bring together is one register.
+    others = [e.concat(row.parts) if isinstance(row, Joined) else row for row in others]
     (offset,) = low.of(op.operands[1])
     spare = e.const("i64", held - extent)
     is_inside = e.icmp("ult", e.sext(offset, "i64"), spare)

@@ -63,6 +63,13 @@ class Builder {
  private:
   bool check_processor() {
     if (row_->has_processor == 0 || parts_.is_foreign != 0) return true;
+    // Of the many things that a data layout says the runtime shares two with the code.
+    std::string layout(in_.text(row_->data_layout));
+    if (!layout.empty() && (layout[0] != 'e' || layout.find("-p:32:32") != std::string::npos))
+      return refuse(problem_, HL_FAILED_PRECONDITION, "processor",
+                    program_.name + " was compiled for the data layout " + layout +
+                        ", and here the lowest byte is the first, and addresses have 64 bits; "
+                        "compile it again");
     std::string_view triple = in_.text(row_->triple);
     std::string missing =
         missing_features(triple.substr(0, triple.find('-')), in_.text(row_->features));

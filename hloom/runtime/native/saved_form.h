@@ -9,7 +9,7 @@
 namespace hloom::saved {
 
 inline constexpr char kMagic[] = "hloomexe";
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 inline constexpr uint32_t kByteOrder = 0x1020304;
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint32_t kMostSections = 4096;
@@ -195,6 +195,7 @@ struct Program {
   Range triple;
   Range cpu;
   Range features;
+  Range data_layout;
   Range name;
   Range entry;
   Range result_shape;
@@ -209,7 +210,7 @@ struct Program {
   Range argument_names;
   Range result_names;
 };
-static_assert(sizeof(Program) == 288);
+static_assert(sizeof(Program) == 304);
 static_assert(offsetof(Program, runtime) == 0);
 static_assert(offsetof(Program, replicas) == 8);
 static_assert(offsetof(Program, partitions) == 16);
@@ -217,19 +218,20 @@ static_assert(offsetof(Program, has_processor) == 24);
 static_assert(offsetof(Program, triple) == 32);
 static_assert(offsetof(Program, cpu) == 48);
 static_assert(offsetof(Program, features) == 64);
-static_assert(offsetof(Program, name) == 80);
-static_assert(offsetof(Program, entry) == 96);
-static_assert(offsetof(Program, result_shape) == 112);
-static_assert(offsetof(Program, allocations) == 128);
-static_assert(offsetof(Program, parameters) == 144);
-static_assert(offsetof(Program, results) == 160);
-static_assert(offsetof(Program, objects) == 176);
-static_assert(offsetof(Program, call_sites) == 192);
-static_assert(offsetof(Program, infeeds) == 208);
-static_assert(offsetof(Program, outfeeds) == 224);
-static_assert(offsetof(Program, argument_shapes) == 240);
-static_assert(offsetof(Program, argument_names) == 256);
-static_assert(offsetof(Program, result_names) == 272);
+static_assert(offsetof(Program, data_layout) == 80);
+static_assert(offsetof(Program, name) == 96);
+static_assert(offsetof(Program, entry) == 112);
+static_assert(offsetof(Program, result_shape) == 128);
+static_assert(offsetof(Program, allocations) == 144);
+static_assert(offsetof(Program, parameters) == 160);
+static_assert(offsetof(Program, results) == 176);
+static_assert(offsetof(Program, objects) == 192);
+static_assert(offsetof(Program, call_sites) == 208);
+static_assert(offsetof(Program, infeeds) == 224);
+static_assert(offsetof(Program, outfeeds) == 240);
+static_assert(offsetof(Program, argument_shapes) == 256);
+static_assert(offsetof(Program, argument_names) == 272);
+static_assert(offsetof(Program, result_names) == 288);
 
 // An argument or a result as callers see it: `leaf` is its number among the program's parameters or results, -1 for a token that is none; `type` that of PJRT. Where devices have shards, `dims` are those of one, `whole` those of the array, `offsets` say where each begins.
 struct Array {

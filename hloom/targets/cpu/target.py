@@ -185,7 +185,7 @@ class CpuTarget:
 
         Every function is given to `code` as soon as its text is there.
         """
-        clock = clock or StageClock()
+        clock, m = clock or StageClock(), self.machine
         lowered = self._decided(self.prepared(module, clock), clock, whole)
         module, order, buffers, records = lowered.plan
         lowering, thunks = lowered.lowering, lowered.thunks
@@ -211,7 +211,7 @@ class CpuTarget:
             infeeds=lowering.infeeds,
             outfeeds=lowering.outfeeds,
             argument_shapes=[p.shape for p in module.entry.parameters],
-            processor=Processor(self.machine.triple, self.machine.cpu, self.machine.required),
+            processor=Processor(m.triple, m.cpu, m.required, m.data_layout),
             replicas=module.replica_count,
             partitions=module.num_partitions,
         )

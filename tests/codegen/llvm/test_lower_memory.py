@@ -363,3 +363,21 @@ def test_squares_of_every_size_are_turned(name: str, machine: str) -> None:
     is_wide = machine == "host" and machines()[machine].vector_bytes == 64
     if name in ("f32", "s32") and is_wide:
         assert "@llvm.arithmetic.fence.v16f32" in text
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_a_mask_that_lets_nothing_through(machine: str) -> None:
+    """What stands there instead is a row known by its parts, where no vectors have 7 lanes."""
+    kernels = []
+    for name in SOME:
+        for allowed in (False, True):
+            b = KernelBuilder(f"masked_{name}_{allowed}", (2,))
+            [step] = b.grid_indices
+            at = b.binary("multiply", step, b.index(7))
+            x, y = b.param("x", BY_NAME[name], 14, "in"), b.param("y", BY_NAME[name], 16, "in")
+            out = b.param("out", BY_NAME[name], 14, "out")
+            other = b.load(y, at, (1, 7), (8, 1))
+            mask = b.constant(PRED, allowed, (1, 7))
+            b.store(out, at, b.load(x, at, (1, 7), (7, 1), mask, other), (7, 1))
+            kernels.append(b.finish())
+    check_all(kernels, [arguments(k) for k in kernels], machine)
