@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.costs import LEAST_S, Step, steps_of, summary
+from hloom.api import host_device
+from hloom.device.text import show_device
 
 TEXT = """HloModule both
 less {
@@ -21,8 +23,10 @@ ENTRY e {
 """
 
 
-def test_steps_of_kernels_and_routines_have_families():
-    found = steps_of("both", TEXT, 1)
+def test_steps_of_kernels_and_routines_have_families(tmp_path):
+    device = tmp_path / "here.toml"
+    device.write_text(show_device(host_device()), encoding="utf-8")
+    found = steps_of("both", TEXT, 1, device)
     assert {"product"} < {s.family for s in found} and len(found) >= 2
     assert all(s.measured_s >= LEAST_S and s.predicted_s > 0 and s.floor_s > 0 for s in found)
 

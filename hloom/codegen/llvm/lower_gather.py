@@ -93,6 +93,10 @@ def _picked(
     first = e.gep(e.gep(base, places), least * dtype.size_bytes)
     if held_elements:
         start = e.add(e.sext(lane(low, at, 0), "i64"), e.const("i64", least))
+        if lanes == 1:  # all of them are one element
+            inside = e.icmp("ult", start, e.const("i64", held_elements))
+            piece = masked_scalar(low, first, inside, e.const(kind, 0))
+            return from_storage(e, e.splat(piece, len(apart)), dtype)
         numbers = e.add(e.splat(start, lanes), e.vector("i64", list(range(lanes))))
         inside = e.icmp("ult", numbers, e.const("i64", held_elements, lanes))
         piece = e.masked_load(first, inside, e.const(kind, 0, lanes))
