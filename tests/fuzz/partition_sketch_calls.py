@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from hloom.ir.values.slices import Slices
 from tests.fuzz.partition_sketch import kind
 
 
@@ -26,6 +27,44 @@ def reduce_window(s):
         )
     c = s.b.scalar("add", "f32")
     return s.b.reduce_window(x, s.b.constant(np.float32(0)), window=Window(tuple(dims)), to_apply=c)
+
+
+@kind
+def select_and_scatter(s):
+    from hloom.ir.values.window import Window, WindowDimension
+
+    x = s.pick(least=1)
+    dims = []
+    for n in x.shape.dims:
+        size = s.random.randint(1, min(n, 3))
+        low, high = [s.random.choice((0, 0, size - 1)) for _ in range(2)]
+        dims.append(WindowDimension(size, s.random.choice((1, 2, size)), low, high))
+    source = s.fitting([w.output_size(n) for w, n in zip(dims, x.shape.dims)])
+    inner = s.b.computation("select")
+    choice = inner.finish(
+        inner.compare(inner.parameter("f32[]"), inner.parameter("f32[]"), direction="GE")
+    )
+    return s.b.select_and_scatter(
+        x,
+        source,
+        s.b.constant(np.float32(0)),
+        window=Window(tuple(dims)),
+        select=choice,
+        scatter=s.b.scalar("add", "f32"),
+    )
+
+
+@kind
+def rotation(s):
+    x = s.pick(least=1)
+    d = s.random.randrange(x.shape.rank)
+    n = x.shape.dims[d]
+    at = s.random.randint(0, n)
+    ends = [(0, k, 1) for k in x.shape.dims]
+    tail, head = list(ends), list(ends)
+    tail[d], head[d] = (at, n, 1), (0, at, 1)
+    parts = [s.b.slice(x, slice=Slices.of(*r)) for r in (tail, head)]
+    return s.b.concatenate(*parts, dimensions=(d,))
 
 
 @kind

@@ -42,18 +42,27 @@ class SelectAndScatterExpander(Expander):
     opcodes = frozenset(["select-and-scatter"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
-        x, source, _ = i.operands
+        if not can_ask(i):
+            return None
         dims = i.attrs.window.dimensions
-        static = all(y.shape.is_static for y in (i, x, source))
-        if not static or 0 in (*x.shape.dims, *source.shape.dims) or prod(x.shape.dims) >= 1 << 31:
-            return None
-        if any(w.window_dilation != 1 or w.base_dilation != 1 for w in dims):
-            return None
-        if prod(_covering(w) for w in dims) > MOST_WINDOWS:
-            return None
-        if not all(is_by_element(c) for c in i.called):
-            return None
-        return _spread_out(b, i) if all(w.size == 1 for w in dims) else _asked(b, i)
+        if all(w.size == 1 for w in dims):
+            return _spread_out(b, i)
+        return asked(b, i, i.operands, dims, places(b, i.shape.dims, dims))
+
+
+def can_ask(i: Instruction) -> bool:
+    """Whether places can ask the windows of a select-and-scatter: they are few, of static sizes,
+    and what it calls is of single elements."""
+    x, source, _ = i.operands
+    dims = i.attrs.window.dimensions
+    static = all(y.shape.is_static for y in (i, x, source))
+    if not static or 0 in (*x.shape.dims, *source.shape.dims) or prod(x.shape.dims) >= 1 << 31:
+        return False
+    if any(w.window_dilation != 1 or w.base_dilation != 1 for w in dims):
+        return False
+    if prod(_covering(w) for w in dims) > MOST_WINDOWS:
+        return False
+    return all(is_by_element(c) for c in i.called)
 
 
 def _covering(w: WindowDimension) -> int:
@@ -74,12 +83,22 @@ def _spread_out(b: Expansion, i: Instruction) -> Instruction:
     return met if padding.is_none else b.emit("pad", met, initial, padding=padding)
 
 
-def _asked(b: Expansion, i: Instruction) -> Instruction:
-    x, source, initial = i.operands
-    windows = i.attrs.window.dimensions
-    place = _places(b, x.shape.dims, windows)
-    chosen = _chosen(b, i, place)
+def asked(
+    b: Expansion,
+    i: Instruction,
+    operands: Sequence[Instruction],
+    windows: Sequence[WindowDimension],
+    place: Instruction,
+    exists: Instruction | None = None,
+) -> Instruction:
+    """What `i` makes of operands (array, source, initial value) by windows. `place` numbers the
+    elements of the array; -1: no window has that one. `exists` says of which windows there is
+    something in the source; None: of all of them."""
+    x, source, initial = operands
+    chosen = _chosen(b, i, x, source.shape.dims, place, windows)
     nowhere = b.scalar(-1, S32)
+    if exists is not None:
+        chosen = b.select(exists, chosen, b.full(-1, S32, source.shape.dims))
     wide = _sum_type(i)
     of = wide or i.shape.dtype
     zero = b.scalar(0, of)
@@ -105,7 +124,7 @@ def _sum_type(i: Instruction) -> DType | None:
     return F64 if of is F32 else F32
 
 
-def _places(b: Expansion, dims: Sequence[int], windows: Sequence[WindowDimension]) -> Instruction:
+def places(b: Expansion, dims: Sequence[int], windows: Sequence[WindowDimension]) -> Instruction:
     """A number for each element that no other has along the dimensions with windows."""
     total: Instruction | None = None
     step = 1
@@ -121,11 +140,16 @@ def _places(b: Expansion, dims: Sequence[int], windows: Sequence[WindowDimension
     return total
 
 
-def _chosen(b: Expansion, i: Instruction, place: Instruction) -> Instruction:
+def _chosen(
+    b: Expansion,
+    i: Instruction,
+    x: Instruction,
+    sizes: Sequence[int],
+    place: Instruction,
+    windows: Sequence[WindowDimension],
+) -> Instruction:
     """The place that each window chooses; -1 for one that lies outside."""
-    x, source, _ = i.operands
     of = x.shape.dtype
-    sizes = source.shape.dims
     both = tuple_shape((shape(of, sizes), shape(S32, sizes))).with_default_layouts()
     choices = b.emit(
         "reduce-window",
@@ -133,7 +157,7 @@ def _chosen(b: Expansion, i: Instruction, place: Instruction) -> Instruction:
         place,
         b.scalar(0, of),
         b.scalar(-1, S32),
-        window=Window(tuple(i.attrs.window.dimensions)),
+        window=Window(tuple(windows)),
         called=(_choice(b, i, of),),
         shape=both,
     )

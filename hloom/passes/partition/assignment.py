@@ -282,10 +282,12 @@ def by_factors(
     i: Instruction,
     f: Loops,
     emit: Callable[[list[Instruction], Chosen], Sequence[Instruction]] | None = None,
+    operands: list[TiledValue] | None = None,
 ) -> list[TiledValue]:
     """The leaves of an operation, cut by its factors. `emit` makes the parts of the results of the
-    parts of the operands; else it is the same operation on them."""
-    operands = walk.operands(i)
+    parts of the operands (or of other values that it is of); else it is the same operation on
+    them."""
+    operands = walk.operands(i) if operands is None else operands
     shapes = list(i.shape.leaves())
     wanted = walk.wanted(i)
     chosen = choose(walk, f, operands, shapes, wanted)

@@ -67,9 +67,11 @@ def bounded_start(b: Emitter, start: Instruction, last: int) -> Instruction:
 
 def _within(b: Emitter, distance: Instruction, dims: Sequence[int], d: int, tile: int):
     """Which of the elements from there on fall into the part."""
-    at = b.add(b.iota(S32, dims, d), b.spread(distance, dims))
-    low = b.compared(at, b.full(0, S32, dims), "GE")
-    return b.and_(low, b.compared(at, b.full(tile, S32, dims), "LT"))
+    row = dims[d : d + 1]
+    at = b.add(b.iota(S32, row, 0), b.spread(distance, row))
+    low = b.compared(at, b.full(0, S32, row), "GE")
+    here = b.and_(low, b.compared(at, b.full(tile, S32, row), "LT"))
+    return b.spread(here, dims, (d,))
 
 
 @partitions("dynamic-update-slice")
@@ -123,6 +125,8 @@ def _covered(
         low = b.compared(distance, b.scalar(0, S32), "GE")
         high = b.compared(distance, b.scalar(tile, S32), "LT")
         return b.spread(b.and_(low, high), dims)
-    behind = b.subtract(b.iota(S32, dims, d), b.spread(distance, dims))
-    low = b.compared(behind, b.full(0, S32, dims), "GE")
-    return b.and_(low, b.compared(behind, b.full(size, S32, dims), "LT"))
+    row = dims[d : d + 1]
+    behind = b.subtract(b.iota(S32, row, 0), b.spread(distance, row))
+    low = b.compared(behind, b.full(0, S32, row), "GE")
+    here = b.and_(low, b.compared(behind, b.full(size, S32, row), "LT"))
+    return b.spread(here, dims, (d,))

@@ -3,6 +3,7 @@ other devices' parts (a halo), brought by permutes of slabs, or by a gather wher
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -30,10 +31,15 @@ class Halo:
     base: int = 1
     is_mirrored: bool = False
     """Whether the operand is read from its end on (of a reversal)."""
+    is_cyclic: bool = False
+    """Whether behind its end the operand is read from its beginning on (of a rotation)."""
 
     def need(self, tiles: int) -> Need | None:
         """What each of so many tiles reads; None where they read at different phases."""
         each = tile_size(self.count, tiles)
+        if self.is_cyclic:
+            starts = tuple([self.offset + k * each for k in range(tiles)])
+            return Need(starts, each) if each * tiles == self.size else None
         step, wide = each * self.scale, (each - 1) * self.scale + self.span
         if step % self.base or not self.size:
             return None
@@ -51,10 +57,19 @@ class Halo:
         """Elements of the dimension that a device receives."""
         need = self.need(tiles)
         assert need is not None, "only what can be cut is priced"
+        if self.is_cyclic:
+            return sum([high - low for shift, low, high in self.turned(tiles) if shift])
         if self.is_mirrored:
             tile = tile_size(self.size, tiles)
             return tile + exchange(tile * tiles, tiles, need.starts, need.size).received
         return exchange(self.size, tiles, need.starts, need.size).received
+
+    def turned(self, tiles: int) -> list[tuple[int, int, int]]:
+        """Of a rotation what each tile is made of: elements low to high of the tile so many on."""
+        tile = self.size // tiles
+        shift, first = divmod(self.offset % self.size, tile)
+        pieces = [(shift, first, tile), ((shift + 1) % tiles, 0, first)]
+        return [p for p in pieces if p[1] < p[2]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,23 +154,40 @@ def read(
     need = halo.need(tiles)
     assert need is not None, "only what can be cut is emitted"
     size, d = halo.size, halo.dimension
+    if halo.is_cyclic:
+        return _turned(b, x, d, axes, halo.turned(tiles))
     if halo.is_mirrored:
         tile = tile_size(size, tiles)
         x = b.emit("reverse", x, dimensions=(d,))
         x = b.permute(x, _pairs(b, axes, lambda k: tiles - 1 - k, range(tiles)))
         size = tile * tiles
     plan = exchange(size, tiles, need.starts, need.size)
-    x = _brought(b, x, d, axes, plan)
-    x = b.padded_both(x, d, plan.front, plan.back)
+    edge = fill if _ends_with_tiles(halo, need, tiles) else None
+    x = _brought(b, x, d, axes, plan, edge)
+    x = b.padded_both(x, d, plan.front, plan.back, edge)
     if len(set(plan.positions)) == 1:
         x = b.sliced(x, d, plan.positions[0], plan.positions[0] + need.size)
     else:
         at = b.of_device([plan.positions[k] for k in b.mesh.indices(axes)])
         x = b.dynamic_cut(x, d, at, need.size)
-    return x if fill is None else _filled(b, x, d, axes, need, halo.size, fill)
+    if fill is None or fill is edge:
+        return x
+    return _filled(b, x, d, axes, need, halo.size, fill)
 
 
-def _brought(b: Emitter, x: Instruction, d: int, axes: Axes, plan: Exchange) -> Instruction:
+def _ends_with_tiles(halo: Halo, need: Need, tiles: int) -> bool:
+    """Whether what is outside of the dimension is outside of all tiles, or beyond what is brought:
+    slabs of tiles that there are not have the fill at once, and nothing else has to be looked
+    at. Not where tiles end behind the dimension, or read nothing of it."""
+    if halo.is_mirrored or halo.size % tiles:
+        return False
+    return all(-need.size < start < halo.size for start in need.starts)
+
+
+def _brought(
+    b: Emitter, x: Instruction, d: int, axes: Axes, plan: Exchange, fill: Instruction | None
+) -> Instruction:
+    """The slabs side by side, `fill` in place of those of tiles that there are not."""
     if not plan.slabs:
         return b.all_gather(x, d, axes) if plan.received else x
     pieces = []
@@ -163,8 +195,29 @@ def _brought(b: Emitter, x: Instruction, d: int, axes: Axes, plan: Exchange) -> 
         piece = b.sliced(x, d, s.low, s.high)
         if s.shift:
             piece = b.permute(piece, _pairs(b, axes, lambda k, j=s.shift: k + j, s.readers))
+            if fill is not None and not _is_zero(fill):  # which a permute leaves where nobody sends
+                reads = b.of_device([int(k in s.readers) for k in b.mesh.indices(axes)])
+                here = b.spread(b.compared(reads, b.scalar(1, S32), "EQ"), piece.shape.dims)
+                piece = b.select(here, piece, b.spread(fill, piece.shape.dims))
         pieces.append(piece)
     return b.joined(pieces, d)
+
+
+def _turned(
+    b: Emitter, x: Instruction, d: int, axes: Axes, pieces: Sequence[tuple[int, int, int]]
+) -> Instruction:
+    """The part of a rotation."""
+    tiles = b.mesh.count(axes)
+    brought = []
+    for shift, low, high in pieces:
+        pairs = _pairs(b, axes, lambda k, j=shift: (k + j) % tiles, range(tiles))
+        brought.append(b.permute(b.sliced(x, d, low, high), pairs))
+    return b.joined(brought, d)
+
+
+def _is_zero(fill: Instruction) -> bool:
+    """Whether a scalar is known to have no bit set."""
+    return fill.opcode == "constant" and not any(fill.attrs.literal.array.tobytes())
 
 
 def _pairs(b: Emitter, axes: Axes, source, readers) -> list[tuple[int, int]]:
@@ -180,14 +233,14 @@ def _filled(
     is_long = max(need.starts) + need.size > size
     if not (is_short or is_long):
         return x
-    dims = x.shape.dims
+    dims, row = x.shape.dims, x.shape.dims[d : d + 1]
     start = b.of_device([need.starts[k] for k in b.mesh.indices(axes)])
-    at = b.add(b.iota(S32, dims, d), b.spread(start, dims))
+    at = b.add(b.iota(S32, row, 0), b.spread(start, row))
     inside: Instruction | None = None
     if is_short:
-        inside = b.compared(at, b.full(0, S32, dims), "GE")
+        inside = b.compared(at, b.full(0, S32, row), "GE")
     if is_long:
-        before_end = b.compared(at, b.full(size, S32, dims), "LT")
+        before_end = b.compared(at, b.full(size, S32, row), "LT")
         inside = before_end if inside is None else b.and_(inside, before_end)
     assert inside is not None, "something is outside"
-    return b.select(inside, x, b.spread(fill, dims))
+    return b.select(b.spread(inside, dims, (d,)), x, b.spread(fill, dims))

@@ -86,6 +86,8 @@ def pad(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
 
 @partitions("concatenate")
 def concatenate(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
+    if (turned := rotation(i)) is not None:
+        return _rotated(walk, i, *turned)
     f = Loops.of(i)
     (d,) = i.attrs.dimensions
     begins: list[int] = [0]
@@ -106,19 +108,54 @@ def concatenate(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
             return [walk.b.emit_like(i, parts, shape)]
         b, joined = walk.b, None
         axes = cut[0][1]
-        first = b.spread(b.offset(axes, shape.dims[d]), shape.dims)
-        at = b.add(b.iota(S32, shape.dims, d), first)
+        row = shape.dims[d : d + 1]
+        at = b.add(b.iota(S32, row, 0), b.spread(b.offset(axes, *row), row))
         for h, _ in cut:
             part = read(b, parts[h.operand], h, axes)
             if joined is None:
                 joined = part
                 continue
-            begin = b.full(begins[h.operand], S32, shape.dims)
-            joined = b.select(b.compared(at, begin, "GE"), part, joined)
+            here = b.compared(at, b.full(begins[h.operand], S32, row), "GE")
+            joined = b.select(b.spread(here, shape.dims, (d,)), part, joined)
         assert joined is not None, "something is joined"
         return [joined]
 
     return by_factors(walk, i, f, emit)
+
+
+def rotation(i: Instruction) -> tuple[Instruction, int] | None:
+    """What a concatenation turns round along its dimension, and with which element it begins: the
+    end of an array, from there on, and then its beginning."""
+    if len(i.operands) != 2 or any(x.opcode != "slice" for x in i.operands):
+        return None
+    tail, head = i.operands
+    (x,), (d,) = tail.operands, i.attrs.dimensions
+    if head.operands[0] is not x or x.shape.dims != i.shape.dims:
+        return None
+    begin = tail.attrs.slice.dimensions[d].start
+    for part, first, limit in ((tail, begin, x.shape.dims[d]), (head, 0, begin)):
+        for k, r in enumerate(part.attrs.slice.dimensions):
+            want = (first, limit) if k == d else (0, x.shape.dims[k])
+            if (r.start, r.limit) != want or r.stride != 1:
+                return None
+    return x, begin
+
+
+def _rotated(walk: Walk, i: Instruction, of: Instruction, begin: int) -> list[TiledValue]:
+    """A rotation: of its operands nothing is read but what they are slices of."""
+    f = Loops.pointwise([of.shape], [i.shape])
+    (d,) = i.attrs.dimensions
+    n = i.shape.dims[d]
+    f.moves(d, Halo(0, d, n, n, 1, begin, is_cyclic=True))
+    b = walk.b
+
+    def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
+        (x,) = parts
+        for h, axes in cut_halos(walk, f, chosen):
+            return [read(b, x, h, axes)]
+        return [b.joined([b.sliced(x, d, begin, n), b.sliced(x, d, 0, begin)], d)]
+
+    return by_factors(walk, i, f, emit, [walk.value(of)])
 
 
 @partitions("reverse")

@@ -96,9 +96,10 @@ class Emitter(Expansion):
             if not t.dims[d] or tile * self.mesh.count(t.dims[d]) == of.dims[d]:
                 continue
             left = [of.dims[d] - k * tile for k in self.mesh.indices(t.dims[d])]
-            at = self.iota(S32, x.shape.dims, d)
-            limit = self.spread(self.of_device(left), x.shape.dims)
-            here = self.compared(at, limit, "LT")
+            row = self.compared(
+                self.iota(S32, (tile,), 0), self.spread(self.of_device(left), (tile,)), "LT"
+            )
+            here = self.spread(row, x.shape.dims, (d,))
             inside = here if inside is None else self.and_(inside, here)
         if inside is None:
             return x
@@ -111,12 +112,15 @@ class Emitter(Expansion):
         """`x` made larger along a dimension; zeros behind it."""
         return self.padded_both(x, d, 0, size - x.shape.dims[d])
 
-    def padded_both(self, x: Instruction, d: int, low: int, high: int) -> Instruction:
-        """`x` with so many zeros before and behind along a dimension."""
+    def padded_both(
+        self, x: Instruction, d: int, low: int, high: int, fill: Instruction | None = None
+    ) -> Instruction:
+        """`x` with so many scalars, or zeros, before and behind along a dimension."""
         if not (low or high):
             return x
         sizes = [(low, high, 0) if k == d else (0, 0, 0) for k in range(x.shape.rank)]
-        return self.emit("pad", x, self.zero(x.shape.dtype), padding=Padding.of(*sizes))
+        fill = self.zero(x.shape.dtype) if fill is None else fill
+        return self.emit("pad", x, fill, padding=Padding.of(*sizes))
 
     # -- steps
 

@@ -11,6 +11,7 @@ from hloom.ir.text.cursor import Cursor
 from hloom.ir.values.sharding_data import join_array
 from hloom.ir.values.window import parse_window
 from hloom.passes.partition.halo import exchange
+from hloom.passes.partition.notes import COMMUNICATES
 from hloom.passes.partition.spmd_partitioner import is_partitionable
 from hloom.passes.partition.whole_program import split_arguments
 
@@ -175,3 +176,48 @@ def test_exchanges_bring_no_more_than_all_tiles() -> None:
                     found = exchange(size, tiles, starts, step + 1)
                     assert found.received <= (tiles - 1) * -(-size // tiles)
                     assert min(found.positions) >= 0
+
+
+@pytest.mark.parametrize("by", [1, 3, 4, 7, 15])
+@pytest.mark.parametrize("n", [13, 16])
+@pytest.mark.parametrize("tiles", [ROWS, "devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate"])
+def test_a_rotation_brings_what_it_turns_round(n: int, by: int, tiles: str) -> None:
+    by = min(by, n - 1)
+    text = f"""ENTRY main {{
+  x = f32[{n},2] parameter(0), sharding={{{tiles}}}
+  tail = f32[{n - by},2] slice(x), slice={{[{by}:{n}], [0:2]}}
+  head = f32[{by},2] slice(x), slice={{[0:{by}], [0:2]}}
+  ROOT y = f32[{n},2] concatenate(tail, head), dimensions={{0}}, sharding={{{tiles}}}
+}}"""
+    made = compared(text)
+    if n == 16:
+        brought = [i.shape.dims[0] for i in made.instructions() if i.opcode in COMMUNICATES]
+        size = 4 if "[4" in tiles else 8
+        shift, first = divmod(by, size)
+        assert sum(brought) <= (first if not shift else size)
+
+
+def test_what_looks_like_a_rotation_is_none() -> None:
+    for (a, b), (c, d) in (((4, 16), (0, 8)), ((4, 12), (4, 12)), ((0, 4), (4, 16))):
+        compared(
+            f"""ENTRY main {{
+  x = f32[16,2] parameter(0), sharding={{{ROWS}}}
+  a = f32[{b - a},2] slice(x), slice={{[{a}:{b}], [0:2]}}
+  b = f32[{d - c},2] slice(x), slice={{[{c}:{d}], [0:2]}}
+  ROOT y = f32[{b - a + d - c},2] concatenate(a, b), dimensions={{0}}, sharding={{{ROWS}}}
+}}"""
+        )
+
+
+@pytest.mark.parametrize("padding", ["3_3", "0_5", "9_9", "5_0"])
+@pytest.mark.parametrize("fill", ["0", "-0", "2.5"])
+def test_no_mask_where_tiles_end_with_the_dimension(fill: str, padding: str) -> None:
+    low, high = map(int, padding.split("_"))
+    made = compared(
+        f"""ENTRY main {{
+  x = f32[16,2] parameter(0), sharding={{{ROWS}}}
+  c = f32[] constant({fill})
+  ROOT y = f32[{16 + low + high},2] pad(x, c), padding={padding}x0_0, sharding={{{ROWS}}}
+}}"""
+    )
+    assert all(i.shape.rank < 2 for i in made.instructions() if i.opcode in ("iota", "compare"))
