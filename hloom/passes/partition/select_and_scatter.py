@@ -1,5 +1,5 @@
-"""Select-and-scatter (gradients of max pooling): along the dimensions of its windows a part gets all
-windows that cover an element of it, and the elements that those look at.
+"""Select-and-scatter (gradients of max pooling): along the dimensions of its windows a part gets
+all windows that cover an element of it, and the elements that those look at.
 
 Elements outside of the array and windows that there are not take no part: each element has a number
 (`passes/expand/select_and_scatter_expander.py`), and theirs is -1.
@@ -8,17 +8,16 @@ Elements outside of the array and windows that there are not take no part: each 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hloom.ir.instruction import Instruction
-from hloom.ir.values.padding import Padding
-from hloom.ir.values.window import WindowDimension
 from hloom.passes.expand.select_and_scatter_expander import asked, can_ask, places
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors
-from hloom.passes.partition.halo import Halo, read
+from hloom.passes.partition.halo import Halo, Need, read
 from hloom.passes.partition.moves import local
 from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.reshard import Emitter
+from hloom.passes.partition.reshard_plan import tile_size
 from hloom.passes.partition.tiling import Axes
 from hloom.passes.partition.value import TiledValue
 from hloom.types.dtype import S32
@@ -42,27 +41,42 @@ def select_and_scatter(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     return by_factors(walk, i, f, emit)
 
 
+@dataclass(frozen=True, slots=True)
+class Covering(Halo):
+    """The windows that cover the elements of a part, wherever they begin: those over element p
+    stand, counted in elements, from p + offset to p + offset + span - 1, `base` apart."""
+
+    def need(self, tiles: int) -> Need | None:
+        each = tile_size(self.count, tiles)
+        begins = [self.offset + k * each for k in range(tiles)]
+        firsts = [-(-begin // self.base) for begin in begins]
+        lasts = [(begin + each + self.span - 2) // self.base for begin in begins]
+        size = max(last - first for first, last in zip(firsts, lasts)) + 1
+        return Need(tuple(firsts), size) if size > 0 and self.size else None
+
+
+@dataclass(frozen=True, slots=True)
+class Covered(Covering):
+    """The elements that those windows look at."""
+
+    def need(self, tiles: int) -> Need | None:
+        windows = Covering.need(self, tiles)
+        if windows is None:
+            return None
+        padding = self.offset + self.span - 1
+        starts = [k * self.base - padding for k in windows.starts]
+        return Need(tuple(starts), (windows.size - 1) * self.base + self.span)
+
+
 def _halos(i: Instruction, f: Loops) -> dict[int, tuple[Halo, Halo]]:
     """By dimension of a window what a part reads of the array, and of the source."""
     x, source, _ = [y.shape.dims for y in i.operands]
-    pairs = {}
+    pairs: dict[int, tuple[Halo, Halo]] = {}
     for d, w in enumerate(i.attrs.window.dimensions):
         if not w.is_trivial and f.operands[0][d] == f.operands[1][d] == f.results[0][d]:
-            pairs[d] = halos(d, x[d], source[d], w)
+            over = (x[d], 1, w.padding_low - w.size + 1, w.size, w.stride)
+            pairs[d] = (Covered(0, d, x[d], *over), Covering(1, d, source[d], *over))
     return pairs
-
-
-def halos(d: int, size: int, count: int, w: WindowDimension) -> tuple[Halo, Halo]:
-    """What a part of a dimension reads of the array, and of the source. Window k covers the
-    elements from k * stride - padding on, so that those covering element p stand, counted in
-    elements, from p + padding - (window size - 1) to p + padding."""
-    offset = w.padding_low - w.size + 1
-    windows = Halo(1, d, count, size, 1, offset, w.size, w.stride)
-    first = -(-offset // w.stride)
-    phase = first * w.stride - offset
-    # From where the first of them begins to where the last one ends.
-    span = (w.size - 2 - phase) // w.stride * w.stride + w.size + 1
-    return Halo(0, d, size, size, 1, first * w.stride - w.padding_low, span), windows
 
 
 def _part(
@@ -85,22 +99,37 @@ def _part(
         place = b.select(inside, place, b.full(-1, S32, x.shape.dims))
     exists = _inside(b, source, {d: (pair[1], axes) for d, (pair, axes) in cut.items()})
     result = asked(b, i, (x, source, initial), windows, place, exists)
-    edges = [(0, 0, 0)] * x.shape.rank
-    for d, ((of_array, _), _) in cut.items():
-        low = of_array.offset
-        edges[d] = (low, tile[d] - x.shape.dims[d] - low, 0)
-    padding = Padding.of(*edges)
-    return result if padding.is_none else b.emit("pad", result, initial, padding=padding)
+    for d, ((of_array, _), axes) in cut.items():
+        result = _own(b, result, of_array, axes, tile[d], initial)
+    return result
 
 
-def _inside(
-    b: Emitter, x: Instruction, cut: dict[int, tuple[Halo, Axes]]
-) -> Instruction | None:
+def _own(
+    b: Emitter, x: Instruction, halo: Halo, axes: Axes, tile: int, initial: Instruction
+) -> Instruction:
+    """Of all elements that were looked at those of the part; what no window looks at is initial."""
+    need = _needed(b, halo, axes)
+    d = halo.dimension
+    at = [k * tile - start for k, start in enumerate(need.starts)]
+    low, high = max(0, -min(at)), max(0, max(at) + tile - need.size)
+    x = b.padded_both(x, d, low, high, initial)
+    at = [k + low for k in at]
+    if len(set(at)) == 1:
+        return b.sliced(x, d, at[0], at[0] + tile)
+    return b.dynamic_cut(x, d, b.of_device([at[k] for k in b.mesh.indices(axes)]), tile)
+
+
+def _needed(b: Emitter, halo: Halo, axes: Axes) -> Need:
+    need = halo.need(b.mesh.count(axes))
+    assert need is not None, "only what can be cut is emitted"
+    return need
+
+
+def _inside(b: Emitter, x: Instruction, cut: dict[int, tuple[Halo, Axes]]) -> Instruction | None:
     """Which elements of what was read there are; None: all of them."""
     inside: Instruction | None = None
     for d, (halo, axes) in cut.items():
-        need = halo.need(b.mesh.count(axes))
-        assert need is not None, "only what can be cut is emitted"
+        need = _needed(b, halo, axes)
         if min(need.starts) >= 0 and max(need.starts) + need.size <= halo.size:
             continue
         row = (need.size,)

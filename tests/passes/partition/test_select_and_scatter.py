@@ -34,12 +34,12 @@ def program(window: str, size: tuple[int, int], tiles: str, direction: str) -> h
     words = three[1:].split()
     words = [x if not x.startswith("stride=") or x.count("x") == 2 else x + "x1" for x in words]
     text = f"""HloModule m, num_partitions=4
-{CALLED.replace('#', direction)}
+{CALLED.replace("#", direction)}
 ENTRY main {{
   x = f32[{size[0]},{size[1]},3] parameter(0), sharding={{{tiles}}}
   s = f32[{out[0]},{out[1]},3] parameter(1), sharding={{{tiles}}}
   c = f32[] constant(0.5)
-  ROOT y = f32[{size[0]},{size[1]},3] select-and-scatter(x, s, c), window={{{' '.join(words)}}},
+  ROOT y = f32[{size[0]},{size[1]},3] select-and-scatter(x, s, c), window={{{" ".join(words)}}},
     select=ge, scatter=add, sharding={{{tiles}}}
 }}"""
     module = hloom.parse(text)
@@ -59,7 +59,7 @@ def odd(x: np.ndarray, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("tiles", [ONE, BOTH])
-@pytest.mark.parametrize("size", [(16, 8), (8, 12), (13, 9)])
+@pytest.mark.parametrize("size", [(16, 8), (8, 12), (13, 9), (33, 10)])
 @pytest.mark.parametrize("window", WINDOWS)
 def test_windows_over_parts(window: str, size: tuple[int, int], tiles: str) -> None:
     for direction in ("GE", "GT"):
