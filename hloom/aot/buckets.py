@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from hloom.aot.entries import CEntry
+from hloom.aot.entries import CEntry, merged
 from hloom.aot.header import C_KEYWORDS, c_name
 from hloom.api import (
     Bucket,
@@ -53,6 +53,7 @@ class CBuckets:
     buckets: tuple[Bucket, ...]
     """The smallest first."""
     largest: CInterface
+    """What callers must give for the largest; alignments, and what may be in place, for all."""
     why_exact: str
     """Why only sizes of the list are taken; "" where others are padded."""
     processor: Processor
@@ -190,10 +191,14 @@ def library_buckets(name: str, entries: Sequence[CEntry], sizes: Mapping[str, Si
         of_inputs,
         of_outputs,
         tuple(buckets),
-        max(zip(chosen, entries), key=lambda pair: prod(pair[0]))[1].interface,
+        merged([e.interface for _, e in sorted(zip(chosen, entries), key=_largest_first)]),
         why,
         first.code.processor,
     )
+
+
+def _largest_first(pair: tuple[Sizes, CEntry]) -> int:
+    return -prod(pair[0])
 
 
 def _sizes_of(

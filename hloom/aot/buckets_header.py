@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.aot.buckets import CBuckets, Of
-from hloom.aot.header import element_type, error_words, struct
+from hloom.aot.header import element_type, error_words, in_place_line, struct
 from hloom.api import CArray
 
 _ARRAYS = "const void *const *inputs, void *const *outputs, void *workspace"
@@ -25,9 +25,11 @@ def buckets_lines(library: str, b: CBuckets, pool: str, maps: bool) -> list[str]
     arrays = list(zip(b.inputs, b.input_sizes, b.largest.inputs, strict=True))
     for k, (array, of, a) in enumerate(arrays):
         lines += _array(f"{prefix}_INPUT", k, array, of, a, b)
+        lines += [] if a.alias is None else [in_place_line(b.outputs[a.alias])]
     arrays = list(zip(b.outputs, b.output_sizes, b.largest.outputs, strict=True))
     for k, (array, of, a) in enumerate(arrays):
         lines += _array(f"{prefix}_OUTPUT", k, array, of, a, b)
+        lines += [] if a.alias is None else [in_place_line(b.inputs[a.alias])]
     sizes = "".join([f"int64_t {n}, " for n in names])
     lines += ["", *_about(b), f"int {name}({sizes}{_ARRAYS});"]
     if pool == "caller":
@@ -61,7 +63,7 @@ def _array(prefix: str, number: int, name: str, of: Of, a: CArray, b: CBuckets) 
         factor *= times
         factors += [] if k is None else [f" * ({names[k]})"]
         dims.append(str(n) if k is None else names[k] if times == 1 else f"{times}*{names[k]}")
-    what = f"{shape.dtype.name}[{','.join(dims)}]"
+    what = f"{shape.dtype.name}[{','.join(dims)}]{shape.text.partition(']')[2]}"
     used = ", ".join(dict.fromkeys([names[k] for k in of if k is not None]))
     width = shape.dtype.size_bytes if shape.dtype.bits % 8 == 0 or shape.dtype.name == "pred" else 0
     size = f" {a.size_bytes}"
@@ -73,5 +75,6 @@ def _array(prefix: str, number: int, name: str, of: Of, a: CArray, b: CBuckets) 
         f"/* {prefix.rsplit('_', 1)[1].lower()} {number}: {what} */",
         f"#define {own} {number}",
         f"#define {own}_BYTES{size}",
+        f"#define {own}_ALIGNMENT {a.alignment}",
         f"typedef {element_type(shape)} {own}_TYPE;",
     ]

@@ -143,11 +143,16 @@ def _entry(library: str, entry: Entry, pool: str, maps: bool) -> list[str]:
             lines += _constants(f"{prefix}_{what.upper()}", k, a)
             if a.alias is not None:
                 other = others[a.alias].name
-                lines.append(f"/* May be the memory of {other}, which is then changed in place. */")
+                lines.append(in_place_line(other))
         if arrays:
             lines.append("")
     lines += _function(library, name, prefix, pool, maps)
     return lines + struct(library, name, prefix, entry.inputs, entry.outputs, pool)
+
+
+def in_place_line(other: str) -> str:
+    """Of an array that may be the memory of another one."""
+    return f"/* May be the memory of {other}, which is then changed in place. */"
 
 
 def _constants(prefix: str, number: int, a: Named) -> list[str]:

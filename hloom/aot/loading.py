@@ -7,9 +7,12 @@ calls it, through ctypes: no compiler, and no other thread is held up while it r
 from __future__ import annotations
 
 import ctypes
+import os
 import re
+import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,7 +78,7 @@ def _symbol(path: Path, header: Path, name: str) -> _Symbol:
     if not path.exists():
         raise UsageError(f"cannot read {path}: no such file", rule="library-file")
     try:
-        library = ctypes.CDLL(str(path.resolve()))
+        library = _loaded(path.resolve())
         return _Symbol(library, getattr(library, name))
     except OSError as error:
         raise HloError(f"{path} cannot be loaded: {error}", rule="library-file") from None
@@ -85,6 +88,23 @@ def _symbol(path: Path, header: Path, name: str) -> _Symbol:
             rule="library-function",
             hint="the header is that of another library",
         ) from None
+
+
+_files: dict[Path, tuple[int, int, int]] = {}
+"""What was loaded by a path: device, number and time of the file."""
+
+
+def _loaded(path: Path) -> Any:
+    """The library that stands there now. The system's loader knows libraries by their paths, and
+    would give the one of before where another has been written since."""
+    about = os.stat(path)
+    identity = (about.st_dev, about.st_ino, about.st_mtime_ns)
+    if _files.setdefault(path, identity) == identity:
+        return ctypes.CDLL(str(path))
+    with tempfile.TemporaryDirectory() as folder:
+        other = Path(folder, path.name)
+        other.symlink_to(path)
+        return ctypes.CDLL(str(other))
 
 
 def _load_weights(library: Any, errors: Mapping[int, str], header: Path, weights: Path) -> None:
@@ -100,7 +120,42 @@ def _load_weights(library: Any, errors: Mapping[int, str], header: Path, weights
         raise HloError(f"{weights}: {reason}", rule="library-weights")
 
 
-class LibraryFunction:
+class _Callable(ABC):
+    """What is called with arrays, in order or by name."""
+
+    name: str
+    inputs: Mapping[str, Any]
+
+    def __call__(self, /, *arrays: Any, **named: Any) -> dict[str, np.ndarray[Any, Any]]:
+        """The results by name, in order, in new arrays."""
+        if len(arrays) > len(self.inputs):
+            raise UsageError(
+                f"{self.name} takes {len(self.inputs)} arrays, {len(arrays)} were given",
+                rule="argument-count",
+            )
+        by_order = dict(zip(self.inputs, arrays))
+        if twice := sorted(by_order.keys() & named.keys()):
+            raise UsageError(
+                f"{self.name} is given {twice[0]} twice: in order and by name",
+                rule="argument-count",
+            )
+        return self.run({**by_order, **named})
+
+    @abstractmethod
+    def run(
+        self,
+        arrays: Mapping[str, Any],
+        results: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        workspace: np.ndarray[Any, Any] | None = None,
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """The same with `results` written to arrays of the caller's, those that are named.
+
+        One may be the very array of an input where `f.outputs[...].in_place` names that: a state is
+        then changed in place. `workspace`: memory to work in; each thread keeps its own otherwise.
+        """
+
+
+class LibraryFunction(_Callable):
     """A function of a C library; call it with arrays, in order or by name, from any thread.
 
     `inputs` and `outputs` say what each is, by name and in order: `f.inputs["x"].shape`.
@@ -116,26 +171,12 @@ class LibraryFunction:
         self._symbol = symbol
         self._own = own or threading.local()
 
-    def __call__(self, /, *arrays: Any, **named: Any) -> dict[str, np.ndarray[Any, Any]]:
-        """The results by name, in order, in new arrays."""
-        if len(arrays) > len(self.inputs):
-            raise UsageError(
-                f"{self.name} takes {len(self.inputs)} arrays, {len(arrays)} were given",
-                rule="argument-count",
-            )
-        return self.run(_by_name(self.name, self.inputs, arrays, named))
-
     def run(
         self,
         arrays: Mapping[str, Any],
         results: Mapping[str, np.ndarray[Any, Any]] | None = None,
         workspace: np.ndarray[Any, Any] | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """The same with `results` written to arrays of the caller's, those that are named.
-
-        One may be the very array of an input where `f.outputs[...].in_place` names that: a state is
-        then changed in place. `workspace`: memory to work in; each thread keeps its own otherwise.
-        """
         _check_names(self.name, "takes", arrays, self.inputs)
         if missing := [n for n in self.inputs if n not in arrays]:
             raise UsageError(
@@ -199,11 +240,10 @@ class LibraryFunction:
             others.append((name, target))
 
 
-class SizedLibraryFunction:
+class SizedLibraryFunction(_Callable):
     """The function of a library with buckets; call it with arrays whose sizes agree.
 
-    `sizes`: their names; `inputs` and `outputs`: by name the type and the dimensions, in which
-    those names stand for numbers.
+    `sizes`: their names, which stand for numbers in the `dims` of `inputs` and `outputs`.
     """
 
     def __init__(self, function: SizedFunction, symbol: Any) -> None:
@@ -214,17 +254,12 @@ class SizedLibraryFunction:
         self._function, self._symbol = function, symbol
         self._own = threading.local()
 
-    def __call__(self, /, *arrays: Any, **named: Any) -> dict[str, np.ndarray[Any, Any]]:
-        """The results by name, in order, in new arrays."""
-        return self.run(_by_name(self.name, self.inputs, arrays, named))
-
     def run(
         self,
         arrays: Mapping[str, Any],
         results: Mapping[str, np.ndarray[Any, Any]] | None = None,
         workspace: np.ndarray[Any, Any] | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """As `LibraryFunction.run`; nothing is changed in place."""
         _check_names(self.name, "takes", arrays, self.inputs)
         sizes = self._function.for_arrays({n: np.shape(a) for n, a in arrays.items()})
         before = [ctypes.c_int64(s) for s in sizes]
@@ -232,19 +267,6 @@ class SizedLibraryFunction:
             self._function.of_sizes(sizes), lambda *rest: self._symbol(*before, *rest), self._own
         )
         return of_size.run(arrays, results, workspace)
-
-
-def _by_name(
-    function: str, names: Iterable[str], arrays: Sequence[Any], named: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Arguments that are given in order and by name."""
-    by_order = dict(zip(names, arrays))
-    if twice := sorted(by_order.keys() & named.keys()):
-        raise UsageError(
-            f"{function} is given {twice[0]} twice: in order and by name",
-            rule="argument-count",
-        )
-    return {**by_order, **named}
 
 
 def _pointers(addresses: Sequence[int]) -> Any:

@@ -24,7 +24,9 @@ _SIZED = re.compile(
     re.MULTILINE,
 )
 _SIZED_ARRAY = re.compile(
-    r"^/\* (input|output) \d+: (\w+)\[([^\]]*)\] \*/\n#define (\w+) \d+$", re.MULTILINE
+    r"^/\* (input|output) \d+: (\w+)\[([^\]]*)\](\S*) \*/\n#define (\w+) \d+\n"
+    r"(?:#define .*\n|typedef .*\n)*(?:/\* May be the memory of (\w+),)?",
+    re.MULTILINE,
 )
 _BUCKET = re.compile(r"(?:(\d+)\*)?([A-Za-z_]\w*)")
 _CONSTANT = re.compile(r"^#define (\w+) (\d+)$", re.MULTILINE)
@@ -62,14 +64,35 @@ class Function:
 
 
 @dataclass(frozen=True)
+class SizedArray:
+    """An input or an output of a function that takes any size."""
+
+    dtype: str
+    dims: tuple[str, ...]
+    """Numbers, or sizes, or multiples of sizes: `batch`, `2*batch`."""
+    layout: str
+    alignment: int
+    in_place: str | None = None
+    """As that of `Array`."""
+
+    def of_sizes(self, name: str, sizes: Mapping[str, int]) -> Array:
+        """What it is for certain sizes."""
+        numbers = []
+        for d in self.dims:
+            bucket = _BUCKET.fullmatch(d)
+            numbers.append(int(d) if bucket is None else int(bucket[1] or 1) * sizes[bucket[2]])
+        shape = shape_from_text(f"{self.dtype}[{','.join(map(str, numbers))}]{self.layout}")
+        return Array(name, shape, size_bytes(shape), self.alignment, self.in_place)
+
+
+@dataclass(frozen=True)
 class SizedFunction:
     """The function of a library that takes any size up to the largest."""
 
     name: str
     sizes: tuple[str, ...]
-    inputs: dict[str, tuple[str, tuple[str, ...]]]
-    """By name the type, and the dimensions: numbers, or sizes."""
-    outputs: dict[str, tuple[str, tuple[str, ...]]]
+    inputs: dict[str, SizedArray]
+    outputs: dict[str, SizedArray]
     workspace_bytes: int
     workspace_alignment: int
     errors: dict[int, str]
@@ -78,8 +101,7 @@ class SizedFunction:
         """The sizes of a call with arrays of these shapes; `UsageError` where they do not fit."""
         sizes: dict[str, int] = {}
         for name, shape in shapes.items():
-            dims = self.inputs[name][1]
-            for d, n in zip(dims, shape):
+            for d, n in zip(self.inputs[name].dims, shape):
                 bucket = _BUCKET.fullmatch(d)
                 if bucket is not None and n % int(bucket[1] or 1) == 0:
                     sizes.setdefault(bucket[2], n // int(bucket[1] or 1))
@@ -93,20 +115,10 @@ class SizedFunction:
     def of_sizes(self, sizes: Sequence[int]) -> Function:
         """What it takes and gives for certain sizes."""
         known = dict(zip(self.sizes, sizes))
-
-        def array(name: str, dtype: str, dims: Sequence[str]) -> Array:
-            numbers = []
-            for d in dims:
-                bucket = _BUCKET.fullmatch(d)
-                number = int(d) if bucket is None else int(bucket[1] or 1) * known[bucket[2]]
-                numbers.append(str(number))
-            shape = shape_from_text(f"{dtype}[{','.join(numbers)}]", default_layouts=True)
-            return Array(name, shape, size_bytes(shape), max(shape.dtype.size_bytes, 1))
-
         return Function(
             self.name,
-            tuple([array(n, *a) for n, a in self.inputs.items()]),
-            tuple([array(n, *a) for n, a in self.outputs.items()]),
+            tuple([a.of_sizes(n, known) for n, a in self.inputs.items()]),
+            tuple([a.of_sizes(n, known) for n, a in self.outputs.items()]),
             self.workspace_bytes,
             self.workspace_alignment,
             self.errors,
@@ -121,14 +133,14 @@ def sized_function(header: str | Path) -> SizedFunction | None:
         return None
     name, prefix = match[1], match[1].upper()
     constants = {k: int(v) for k, v in _CONSTANT.findall(text)}
-    arrays: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {"input": {}, "output": {}}
-    for what, dtype, dims, constant in _SIZED_ARRAY.findall(text):
+    arrays: dict[str, dict[str, SizedArray]] = {"input": {}, "output": {}}
+    for what, dtype, dims, layout, constant, other in _SIZED_ARRAY.findall(text):
         before = f"{prefix}_{what.upper()}_"
         if constant.startswith(before):
-            arrays[what][constant.removeprefix(before)] = (
-                dtype,
-                tuple(filter(None, dims.split(","))),
-            )
+            alignment = constants[f"{constant}_ALIGNMENT"]
+            of_dims = tuple(filter(None, dims.split(",")))
+            array = SizedArray(dtype, of_dims, layout, alignment, other or None)
+            arrays[what][constant.removeprefix(before)] = array
     return SizedFunction(
         name,
         tuple(re.findall(r"int64_t (\w+)", match[2])),

@@ -8,6 +8,8 @@ exchanged to the ends first (`gebal`). Signs and phases are free (`linalg_free_s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from hloom.interp.elementwise_number import Array
@@ -64,7 +66,7 @@ def _balanced(a: Array) -> tuple[Array, list[tuple[int, int]], int, int]:
     return t, exchanges, low, high
 
 
-class _Steps:
+class _Steps(ABC):
     """QR steps on the Hessenberg matrix t from row `low` to `high`; z takes what turns it."""
 
     most_rows = 1
@@ -100,14 +102,16 @@ class _Steps:
         return 0
 
     def prepare(self) -> None:
-        """Bring t into the form that steps keep."""
+        """Bring t into the form that steps keep; as it stands, here."""
+        return
 
     def split(self, end: int) -> None:
-        """Standardise a block of two rows, the last of which is `end`."""
+        """Standardise a block of two rows, the last of which is `end`; there is none, here."""
+        return
 
+    @abstractmethod
     def step(self, first: int, end: int) -> None:
         """One QR step on the rows from `first` to `end`."""
-        raise NotImplementedError
 
     def start(self, first: int, end: int) -> int:
         """The first row of the block at the end that does not fall apart."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.aot.loading import SizedLibraryFunction
 from hloom.api import HloError, Machine, UsageError
 from hloom.base.guarding import GUARDING
 
@@ -228,3 +229,52 @@ def test_from_jax_with_symbolic_sizes(tmp_path):
             lambda x: x, jax.ShapeDtypeStruct(shape, np.float32),
             path=tmp_path / "libx.so", buckets={"n": (1, 8)},
         )  # fmt: skip
+
+
+def test_layouts_and_states_in_place(tmp_path):
+    """Arrays stand as the entry layout says; a state is changed where it is, padded or not."""
+
+    def program(n):
+        layouts = f"(f32[{n},5]{{0,1}}, f32[3,{n}]{{1,0}})->(f32[{n},5]{{1,0}}, f32[3,{n}]{{1,0}})"
+        return f"""HloModule net, entry_computation_layout={{{layouts}}},
+  input_output_alias={{ {{1}}: (1, {{}}, may-alias) }}
+ENTRY e {{ x = f32[{n},5] parameter(0)
+  s = f32[3,{n}] parameter(1)
+  y = f32[{n},5] negate(x)
+  o = f32[3,{n}] add(s, s)
+  ROOT r = (f32[{n},5], f32[3,{n}]) tuple(y, o) }}"""
+
+    _, call = made(tmp_path, program, {"n": (2, 6)})
+    assert isinstance(call, SizedLibraryFunction)
+    assert call.inputs["x"].layout == "{0,1}" and call.outputs["y"].layout == "{1,0}"
+    assert call.outputs["o"].in_place == "s" and call.inputs["s"].in_place == "o"
+    for n in (2, 3, 5, 6):
+        x = np.arange(5 * n, dtype=np.float32).reshape(n, 5)
+        state = np.ones((3, n), np.float32)
+        y = call.run({"x": x, "s": state}, {"o": state})["y"]
+        np.testing.assert_array_equal(y, -x)
+        assert (state == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "tail", "op"),
+    [("bf16", ",3", "negate"), ("pred", ",5", "not"), ("c64", "", "negate"), ("u8", ",7", "not"),
+     ("f64", ",1,1", "negate"), ("f32", ",0", "negate")],
+)  # fmt: skip
+def test_types_and_arrays_of_nothing(tmp_path, kind, tail, op):
+    def program(n):
+        shape = f"{kind}[{n}{tail}]"
+        return f"HloModule m\nENTRY e {{ x = {shape} parameter(0)\n ROOT r = {shape} {op}(x) }}"
+
+    _, call = made(tmp_path, program, {"n": (2, 6)})
+    dims = [3, *[int(n) for n in tail.split(",") if n]]
+    x = np.random.default_rng(0).integers(0, 2, dims).astype(call_type(kind))
+    np.testing.assert_array_equal(call(x)["r"], ~x if op == "not" else -x)
+    with pytest.raises(UsageError, match="takes 1 arrays, 2 were given"):
+        call(x, x)
+
+
+def call_type(kind):
+    return hloom.parse(
+        f"HloModule m\nENTRY e {{ ROOT x = {kind}[] parameter(0) }}"
+    ).entry.root.shape.dtype.numpy

@@ -226,3 +226,14 @@ ENTRY e {
     other = exported(tmp_path, TWO, "other")
     with pytest.raises(UsageError, match="says of no weights"):
         hloom.load_library(other.path, weights=weights)
+
+
+def test_a_library_that_is_written_again(tmp_path):
+    """The loader of the system knows a library by its path, and would give the old one."""
+    results = []
+    for op in ("sine", "negate", "cosine"):
+        text = f"HloModule m\nENTRY e {{ x = f32[3] parameter(0)\n ROOT r = f32[3] {op}(x) }}"
+        hloom.export_c(text, tmp_path / "libm.so", tmp_path / "m.h")
+        call = hloom.load_library(tmp_path / "libm.so")
+        results.append(float(call(np.zeros(3, np.float32) - 2)["r"][0]))
+    assert results == pytest.approx([np.sin(-2), 2, np.cos(-2)])

@@ -131,12 +131,12 @@ class _Choice:
 
     def _padded(self, k: int, bucket: Bucket) -> None:
         """Copy what is brought, with zeros behind, call, and copy what is wanted."""
-        places, _ = bucket.places()
+        places, workspace_bytes = bucket.places()
         bad = "false"
         tables = [("%inputs", bucket.inputs), ("%outputs", bucket.outputs)]
         for table, arrays in tables:
             bad = self._or_null(bad, table) if arrays else bad
-        bad = self._or_null(bad, "%workspace") if any(p is not None for p in places) else bad
+        bad = self._or_null(bad, "%workspace") if workspace_bytes else bad
         self._branch(bad, "refused", f"tables{k}")
         self.lines.append(f"tables{k}:")
         pointers = [[self._loaded(t, n) for n in range(len(arrays))] for t, arrays in tables]
