@@ -5,6 +5,7 @@ import pytest
 
 import hloom
 from hloom.api import UsageError
+from hloom.ir.interface_names import _distinct
 
 TEXT = """HloModule m
 ENTRY e {
@@ -76,3 +77,11 @@ def test_names_of_results(root, names):
     exe = hloom.compile(f"HloModule m\nENTRY e {{ x = f32[2] parameter(0)\n {root} }}")
     assert exe.result_names == names
     assert tuple(exe.run({"x": X})) == names
+
+
+def test_names_of_very_many_results():
+    """One value 30,000 times, and names like those that it gets."""
+    names = ["x", "x.2", *["x"] * 30_000]
+    distinct = _distinct(names)
+    assert len(set(distinct)) == len(names)
+    assert distinct[:4] == ("x", "x.2", "x.3", "x.4")

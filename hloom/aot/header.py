@@ -69,15 +69,15 @@ def c_name(text: str) -> str:
 
 def distinct(names: Sequence[str]) -> list[str]:
     """Names in C for these texts, each once; numbers go behind those that would repeat."""
-    distinct_names: list[str] = []
+    distinct_names: dict[str, None] = {}
+    numbers: dict[str, int] = {}
     for text in names:
         name = base = c_name(text)
-        number = 1
         while name in distinct_names:
-            number += 1
-            name = f"{base}_{number}"
-        distinct_names.append(name)
-    return distinct_names
+            numbers[base] = numbers.get(base, 1) + 1
+            name = f"{base}_{numbers[base]}"
+        distinct_names[name] = None
+    return list(distinct_names)
 
 
 def checked_names(names: Sequence[str], count: int, what: str) -> list[str]:

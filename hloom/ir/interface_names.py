@@ -25,11 +25,12 @@ def result_names(module: Module) -> tuple[str, ...]:
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:
-    distinct: list[str] = []
+    distinct: dict[str, None] = {}
+    numbers: dict[str, int] = {}
     for name in names:
-        number, new = 1, name
+        new = name
         while new in distinct:
-            number += 1
-            new = f"{name}.{number}"
-        distinct.append(new)
+            numbers[name] = numbers.get(name, 1) + 1
+            new = f"{name}.{numbers[name]}"
+        distinct[new] = None
     return tuple(distinct)

@@ -38,6 +38,7 @@ WEIGHTS, WEIGHTS_AT, OWN_POOL = "weights", "weights_at", "own_pool"
 NOT_LOADED = 5
 """The status of a call before the weights are there."""
 _SHARED = ROUTINES | {WEIGHTS, WEIGHTS_AT, OWN_POOL}
+ARRAYS_OF_A_BLOCK = 32
 LIBC = frozenset(("memcpy", "memmove", "memset", "memcmp"))
 MOST_CONSTANT_BYTES = 1 << 30
 """The small code model reaches 2 GiB."""
@@ -199,6 +200,22 @@ class _Lines:
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
 
+    def new_label(self, stem: str) -> str:
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def is_long(self, number: int) -> bool:
+        """Whether a block should end behind so many of something."""
+        return number % ARRAYS_OF_A_BLOCK == ARRAYS_OF_A_BLOCK - 1
+
+    def cut(self, number: int) -> None:
+        """End a block that is long: code is chosen a block at a time, which takes LLVM the square
+        of its length."""
+        if self.is_long(number):
+            name = self.new_label("next")
+            self.add(f"br label %{name}")
+            self.label(name)
+
 
 def _entry(main: str, interface: CInterface, machine: Machine, constants: Sequence[str]) -> str:
     """The function that those for callers call."""
@@ -213,12 +230,9 @@ def _entry(main: str, interface: CInterface, machine: Machine, constants: Sequen
             missing = _or_wrong(f, missing, table, machine.address_bytes)
     f.add(f"br i1 {missing}, label %refused, label %given")
     f.label("given")
-    inputs = _loaded(f, "%inputs", len(interface.inputs))
-    outputs = _loaded(f, "%outputs", len(interface.outputs))
-    _check(f, interface, inputs, outputs)
+    _check(f, interface)
     if any("%weights" in c for c in constants):
         _load_weights(f, machine)
-    pointers = {"input": inputs, "output": outputs}
 
     def address(base: Base | None) -> str:
         if base is None:
@@ -228,20 +242,21 @@ def _entry(main: str, interface: CInterface, machine: Machine, constants: Sequen
             return address if address.startswith("@") else f.value(address)
         if base.what == "workspace":
             return f.value(f"getelementptr i8, ptr %workspace, i64 {base.at}")
-        return pointers[base.what][base.at]
+        return _pointer(f, f"%{base.what}s", base.at)
 
     for number, c in enumerate(interface.copies_in):
-        source, target = inputs[c.source], address(c.target)
+        source, target = _pointer(f, "%inputs", c.source), address(c.target)
         same = f.value(f"icmp eq ptr {source}, {target}")
         f.add(f"br i1 {same}, label %in{number}, label %copy{number}")
         f.label(f"copy{number}")
         _copy(f, target, source, c.size_bytes)
         f.add(f"br label %in{number}")
         f.label(f"in{number}")
-    bases = [address(base) for base in interface.bases]
-    for number, base in enumerate(bases):
+    for number, base in enumerate(interface.bases):
+        where = address(base)
         slot = f.value(f"getelementptr ptr, ptr %buffers, i64 {number}")
-        f.add(f"store ptr {base}, ptr {slot}")
+        f.add(f"store ptr {where}, ptr {slot}")
+        f.cut(number)
     end = f.value(f"getelementptr i8, ptr %workspace, i64 {interface.workspace_bytes}")
     _context(f, address(interface.scratch), end)
 
@@ -250,8 +265,10 @@ def _entry(main: str, interface: CInterface, machine: Machine, constants: Sequen
     f.add(f"br i1 {bad}, label %failed, label %done")
     f.label("done")
     for c in interface.copies_out:
-        source = f.value(f"getelementptr i8, ptr {bases[c.allocation]}, i64 {c.offset}")
-        _copy(f, outputs[c.output], source, c.size_bytes)
+        slot = f.value(f"getelementptr ptr, ptr %buffers, i64 {c.allocation}")
+        base = f.value(f"load ptr, ptr {slot}")
+        source = f.value(f"getelementptr i8, ptr {base}, i64 {c.offset}")
+        _copy(f, _pointer(f, "%outputs", c.output), source, c.size_bytes)
     f.add("ret i32 0")
     f.label("failed")
     f.add(f"ret i32 {status}")
@@ -261,13 +278,9 @@ def _entry(main: str, interface: CInterface, machine: Machine, constants: Sequen
     return "\n".join(f.lines)
 
 
-def _loaded(f: _Lines, table: str, count: int) -> list[str]:
-    """The pointers of a table."""
-    pointers = []
-    for k in range(count):
-        slot = f.value(f"getelementptr ptr, ptr {table}, i64 {k}")
-        pointers.append(f.value(f"load ptr, ptr {slot}"))
-    return pointers
+def _pointer(f: _Lines, table: str, number: int) -> str:
+    """A pointer of a table."""
+    return f.value(f"load ptr, ptr {f.value(f'getelementptr ptr, ptr {table}, i64 {number}')}")
 
 
 def _load_weights(f: _Lines, machine: Machine) -> None:
@@ -280,17 +293,26 @@ def _load_weights(f: _Lines, machine: Machine) -> None:
     f.label("loaded")
 
 
-def _check(f: _Lines, interface: CInterface, inputs: list[str], outputs: list[str]) -> None:
+def _check(f: _Lines, interface: CInterface) -> None:
     """Go to `refused` unless every pointer that is used is there, and aligned."""
     bad = "false"
-    for pointers, arrays in ((inputs, interface.inputs), (outputs, interface.outputs)):
-        for p, array in zip(pointers, arrays):
+    for table, arrays in (("%inputs", interface.inputs), ("%outputs", interface.outputs)):
+        for number, array in enumerate(arrays):
             if array.size_bytes:
-                bad = _or_wrong(f, bad, p, array.alignment)
+                bad = _or_wrong(f, bad, _pointer(f, table, number), array.alignment)
+            if f.is_long(number):
+                bad = _refuse(f, bad)
     if interface.workspace_bytes:
         bad = _or_wrong(f, bad, "%workspace", ALIGNMENT)
-    f.add(f"br i1 {bad}, label %refused, label %accepted")
-    f.label("accepted")
+    _refuse(f, bad)
+
+
+def _refuse(f: _Lines, bad: str) -> str:
+    """Go to `refused` where something is wrong so far."""
+    name = f.new_label("accepted")
+    f.add(f"br i1 {bad}, label %refused, label %{name}")
+    f.label(name)
+    return "false"
 
 
 def _or_wrong(f: _Lines, bad: str, pointer: str, alignment: int) -> str:
