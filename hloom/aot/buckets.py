@@ -76,6 +76,8 @@ def sizes_of_words(words: Sequence[str]) -> dict[str, Sizes]:
     for word in words:
         name, _, numbers = word.partition("=")
         try:
+            if not name.strip():
+                raise ValueError("sizes of nothing")
             sizes[name.strip()] = tuple([int(n) for n in numbers.split(",")])
         except ValueError:
             raise UsageError(
