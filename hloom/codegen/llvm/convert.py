@@ -186,11 +186,23 @@ def float_to_integer(e: Emit, x: V, dtype: DType) -> V:
         number = e.select(e.fcmp("uno", x, x), e.like(x, 0.0), x)
         bounded = e.fmax_raw(e.fmin_raw(number, e.like(x, high)), e.like(x, low))
         return e.trunc(e.fptosi(bounded, wide), kind)
+    if x.lanes > 1:
+        return _to_wide_integers(e, x, wide, signed)
     name = "fptosi" if signed else "fptoui"
-    lanes = "" if x.lanes == 1 else f"v{x.lanes}"
-    result = V("poison", wide, x.lanes)
-    text = f"call {result.type} @llvm.{name}.sat.{lanes}{wide}.{lanes}{x.kind}({x.typed})"
-    return e.pure(text, wide, x.lanes, x.depth, result.type)
+    text = f"call {wide} @llvm.{name}.sat.{wide}.{x.kind}({x.typed})"
+    return e.pure(text, wide, 1, x.depth, wide)
+
+
+def _to_wide_integers(e: Emit, x: V, kind: str, signed: bool) -> V:
+    """The same of a vector, for which LLVM takes its saturating instruction lane by lane. The
+    least integer is an exact float; the first that is too large is, and is looked for."""
+    bits = BITS[kind]
+    end = 1 << (bits - int(signed))
+    is_over = e.fcmp("oge", x, e.like(x, end))
+    is_kept = e.and_(e.fcmp("ord", x, x), e.not_(is_over))
+    inside = e.fmax_raw(e.select(is_kept, x, e.like(x, 0.0)), e.like(x, -end if signed else 0.0))
+    number = e.fptosi(inside, kind) if signed else e.fptoui(inside, kind)
+    return e.select(is_over, e.const(kind, end - 1, x.lanes), number)
 
 
 def is_nonzero(e: Emit, x: V) -> V:
