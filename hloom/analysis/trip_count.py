@@ -22,6 +22,19 @@ MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "N
 
 
 @dataclass(frozen=True)
+class Counter:
+    """An element of a loop's state that rises until it is no longer below a bound: the loop's
+    condition says nothing else."""
+
+    element: int
+    """Its index in the state; `WHOLE` where the state is no tuple."""
+    start: int
+    step: int
+    """Above 0."""
+    bound: int
+
+
+@dataclass(frozen=True)
 class TripCount:
     """How often a while runs its body."""
 
@@ -29,13 +42,20 @@ class TripCount:
     """None: not known."""
     why: str
     """How it is known, or why not: `state#0 from 0 by 1 while LT 24`."""
+    counter: Counter | None = None
+    """What counts, where the loop ends by `counter < bound` and it does not wrap around."""
 
 
 def trip_count(loop: Instruction) -> TripCount:
     """The trip count of a while instruction."""
-    stated = _stated(loop)
-    if stated is not None:
-        return TripCount(stated, "stated in the backend config")
+    stated, read = _stated(loop), _read(loop)
+    if stated is None:
+        return read
+    return TripCount(stated, "stated in the backend config", read.counter)
+
+
+def _read(loop: Instruction) -> TripCount:
+    """What the condition and the body say."""
     condition = loop.called[0]
     test = source(condition.root)
     if test.opcode != "compare":
@@ -59,7 +79,10 @@ def trip_count(loop: Instruction) -> TripCount:
     last = counter.start + count * counter.step
     if direction != "EQ" and not _holds(test.operands[0].shape.dtype, last):
         return TripCount(None, f"{why}: the counter wraps around before that")
-    return TripCount(count, why)
+    counter_ = None
+    if direction == "LT" and counter.element is not None and counter.step > 0:
+        counter_ = Counter(counter.element, counter.start, counter.step, bound.constant)
+    return TripCount(count, why, counter_)
 
 
 def _holds(dtype: DType, value: int) -> bool:
@@ -147,7 +170,7 @@ class _Side:
         self.start: int | None = None
         self.step: int | None = None
         condition, body = loop.called
-        element = _state_element(value, condition.parameters[0])
+        self.element = element = _state_element(value, condition.parameters[0])
         if element is None:
             return
         self.start = _integer(source(_tuple_element(loop.operands[0], element)))

@@ -13,6 +13,7 @@ from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.while_ import While
 from hloom.runtime import executor
 from hloom.runtime.native import ExecutionError
+from hloom.targets.cpu.lower import loop_steps
 
 # Steps of a generator that meets every number of 32 bits before it meets one again.
 GENERATOR = """HloModule m
@@ -64,6 +65,60 @@ def test_a_loop_that_returns_now_and_then_ends_where_it_should(steps):
     [loop] = [t for t in exe.program.thunks if isinstance(t, While)]
     assert [type(t) for t in loop.condition] == [Kernel] and loop.body == ()
     assert int(np.asarray(exe(np.uint32(7)))) == steps
+
+
+# What runs from a constant, by a constant, while below a constant: x becomes 3 x + i at each step.
+RISING = """HloModule m
+body { s = (TYPE[], u32[]) parameter(0)
+  i = TYPE[] get-tuple-element(s), index=0
+  x = u32[] get-tuple-element(s), index=1
+  by = TYPE[] constant(BY)
+  j = TYPE[] add(i, by)
+  three = u32[] constant(3)
+  a = u32[] multiply(x, three)
+  b = u32[] convert(i)
+  y = u32[] add(a, b)
+  ROOT t = (TYPE[], u32[]) tuple(j, y) }
+test { s = (TYPE[], u32[]) parameter(0)
+  i = TYPE[] get-tuple-element(s), index=0
+  n = TYPE[] constant(BOUND)
+  ROOT go = pred[] compare(i, n), direction=LT }
+ENTRY e { x = u32[] parameter(0)
+  first = TYPE[] constant(FIRST)
+  s = (TYPE[], u32[]) tuple(first, x)
+  w = (TYPE[], u32[]) while(s), condition=test, body=body
+  i = TYPE[] get-tuple-element(w), index=0
+  x.1 = u32[] get-tuple-element(w), index=1
+  ROOT r = (TYPE[], u32[]) tuple(i, x.1) }"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "first", "bound", "by"),
+    [
+        ("s32", 0, 300, 1),
+        ("s32", -7, 301, 3),  # does not end at the bound
+        ("s32", 0, 112, 7),  # ends with a call
+        ("s32", -(2**31), 2**31 - 2**23, 2**22),  # the way is longer than the type holds
+        ("s32", 2**31 - 200, 2**31 - 1, 1),
+        ("s32", 5, 5, 1),
+        ("s32", 2**31 - 9, -(2**31) + 9, 1),  # not once
+        ("s64", -(2**40), 2**40, 2**33),
+        ("u32", 2**31 - 100, 2**31 + 100, 1),
+        ("s8", -100, 100, 1),
+    ],
+)
+def test_a_counter_says_when_a_call_ends(monkeypatch, dtype, first, bound, by):
+    monkeypatch.setattr(loop_steps, "LONG_NS", 1.0)  # a call for every 16 steps
+    text = RISING.replace("TYPE", dtype).replace("FIRST", str(first)).replace("BY", str(by))
+    module = hloom.parse(text.replace("BOUND", str(bound)))
+    exe = hloom.compile(module)
+    loops = [t for t in exe.program.thunks if isinstance(t, While)]
+    assert len(loops) == (first < bound and bound - first > by)
+    expected = hloom.evaluate(module, np.uint32(11)).leaves()
+    values = exe(np.uint32(11))
+    assert [int(np.asarray(v)) for v in values] == [
+        x.array.item() for x in expected if x.array is not None
+    ]
 
 
 COUNTED = """body.N { s = (s32[], f32[], f32[]) parameter(0)

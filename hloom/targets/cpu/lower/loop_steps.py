@@ -5,10 +5,11 @@ A kernel cannot be told to stop, so one that may run for long is left now and th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
-from hloom.analysis.trip_count import trip_count
+from hloom.analysis.trip_count import WHOLE, trip_count
 from hloom.base.guarding import GUARDING
 from hloom.codegen.cumulative import cumulative_work, is_cumulative
 from hloom.codegen.elements import SIMPLE
@@ -19,6 +20,8 @@ from hloom.codegen.work import body_work
 from hloom.device.costs import Costs
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.kernel.build import KernelBuilder
+from hloom.kernel.kernel import S32, S64, Value
 from hloom.program.slice import ALIGNMENT, BufferSlice
 from hloom.types.shape import Shape
 
@@ -33,6 +36,17 @@ LOOPS |= {"dot", "reduce-window"}
 
 # Loops of more instructions than this are not worth one huge function.
 MOST_INSTRUCTIONS = 600
+
+
+@dataclass(frozen=True)
+class LastStep:
+    """A counter among the carried registers, and what it must stay below."""
+
+    number: int
+    end: Value
+    """In one call of the kernel."""
+    bound: Value
+    """In all."""
 
 
 class Decline(Exception):
@@ -60,6 +74,26 @@ def steps_at_once(i: Instruction, costs: Costs) -> int | None:
     if not is_bounded:
         return LEAST_STEPS
     return max(LEAST_STEPS, min(MOST_STEPS, int(LONG_NS / one_ns)))
+
+
+def last_step(
+    b: KernelBuilder, loop: Instruction, carried: Mapping[tuple[int, ...], Value], steps: int
+) -> LastStep | None:
+    """Where a loop is left after so many steps, if a counter of its own among the carried
+    registers says when it ends: then nothing else has to be counted."""
+    counter = trip_count(loop).counter
+    if counter is None or counter.start > counter.bound:
+        return None
+    index = () if counter.element == WHOLE else (counter.element,)
+    if index not in carried:
+        return None
+    start = carried[index]
+    dtype, most = start.dtype, steps * counter.step
+    if dtype not in (S32, S64) or max(most, counter.bound - counter.start) >> (dtype.bits - 1):
+        return None
+    bound = b.constant(dtype, counter.bound)
+    ahead = b.binary("minimum", b.binary("subtract", bound, start), b.constant(dtype, most))
+    return LastStep(list(carried).index(index), b.binary("add", start, ahead), bound)
 
 
 def spare_byte(state: Iterable[BufferSlice]) -> BufferSlice | None:

@@ -32,6 +32,7 @@ from hloom.targets.cpu.lower.loop_steps import (
     body_ns,
     fits_register,
     is_huge,
+    last_step,
     loop_ns,
     spare_byte,
     steps_at_once,
@@ -98,7 +99,7 @@ class _Writer:
         self.elements = Elements(self.builder, cpu.device)
         self.params: dict[tuple[BufferSlice, DType], Value] = {}
         self.slots: dict[tuple[Instruction, Index], Slot] = {}
-        self.left: Value | None = None
+        self.ended_early: Value | None = None
         self.unchanged: set[Index] = set()
         """Parts of the loop's state that every iteration hands on as they are."""
 
@@ -164,20 +165,18 @@ class _Writer:
             assert isinstance(value, Value)
             if index not in self.unchanged:  # whose memory may be an argument's
                 self.builder.store(self.buffer(place, leaf.dtype), self.builder.index(0), value)
-        if self.left is not None:
-            ended_early = self.builder.compare("EQ", self.left, self.builder.constant(S32, 0))
+        if self.ended_early is not None:
             if any(place.overlaps(pred) for place, _ in self.params):
                 raise Overlap
-            self.builder.store(self.buffer(pred, PRED), self.builder.index(0), ended_early)
+            self.builder.store(self.buffer(pred, PRED), self.builder.index(0), self.ended_early)
 
     def _while(self, i: Instruction, initial: Callable[[Index], Slot]) -> None:
         condition, body = i.called
         leaves = self._leaves(i.shape)
         register_leaves = [(index, leaf) for index, leaf in leaves if fits_register(leaf)]
         places = {x: self.cpu.slice(i, x) for x, leaf in leaves if not fits_register(leaf)}
-        for index, place in places.items():
-            if initial(index) != place:
-                raise Decline("a carried array is not where it began")
+        if any(initial(index) != place for index, place in places.items()):
+            raise Decline("a carried array is not where it began")
         init: list[Value] = []
         for index, _ in register_leaves:
             value = initial(index)
@@ -193,26 +192,29 @@ class _Writer:
                 self.slots[p, index] = place
 
         b = self.builder
-        counted = i is self.loop and self.steps is not None
+        steps = self.steps if i is self.loop else None
+        carried = dict(zip([index for index, _ in register_leaves], init))
+        last = last_step(b, i, carried, steps) if steps else None
+        counted = bool(steps) and last is None
         if counted:
-            init.append(b.constant(S32, self.steps))
+            init.append(b.constant(S32, steps))
 
         def check(*values: Value) -> Value:
+            if last is not None:
+                return b.compare("LT", values[last.number], last.end)
             bind(condition, values)
             self._sequence(condition)
             pred = self.slot(condition.root)
             if not isinstance(pred, Value):
                 raise Decline("the condition is in memory")
-            if not counted:
-                return pred
-            return b.binary("and", pred, b.compare("NE", values[-1], b.constant(S32, 0)))
+            left = b.compare("NE", values[-1], b.constant(S32, 0)) if counted else None
+            return pred if left is None else b.binary("and", pred, left)
 
         def step(*values: Value) -> Sequence[Value]:
             bind(body, values)
             self._sequence(body)
-            for index, place in places.items():
-                if self.slot(body.root, index) != place:
-                    raise Decline("a carried array ends elsewhere")
+            if any(self.slot(body.root, index) != place for index, place in places.items()):
+                raise Decline("a carried array ends elsewhere")
             following = [self._register(body.root, index) for index, _ in register_leaves]
             if i is self.loop:
                 pairs = zip(register_leaves, values, following)
@@ -223,7 +225,9 @@ class _Writer:
 
         results = b.while_(init, check, step)
         if counted:
-            self.left = results[-1]
+            self.ended_early = b.compare("EQ", results[-1], b.constant(S32, 0))
+        if last is not None:
+            self.ended_early = b.compare("LT", results[last.number], last.bound)
         for (index, _), value in zip(register_leaves, results):
             self.slots[i, index] = value
         for index, place in places.items():
@@ -247,9 +251,8 @@ class _Writer:
             for index, _ in self._leaves(p.shape):
                 self.slots[p, index] = self.slot(operand, index)
             self._sequence(c)
-            for index, place in places.items():
-                if self.slot(c.root, index) != place:
-                    raise Decline("a branch's array is elsewhere")
+            if any(self.slot(c.root, index) != place for index, place in places.items()):
+                raise Decline("a branch's array is elsewhere")
             return [self._register(c.root, index) for index in register_indices]
 
         def choose(number: int) -> Sequence[Value]:
