@@ -177,12 +177,9 @@ class _Writer:
         places = {x: self.cpu.slice(i, x) for x, leaf in leaves if not fits_register(leaf)}
         if any(initial(index) != place for index, place in places.items()):
             raise Decline("a carried array is not where it began")
-        init: list[Value] = []
-        for index, _ in register_leaves:
-            value = initial(index)
-            if not isinstance(value, Value):
-                raise Decline("a carried scalar begins in memory")
-            init.append(value)
+        init = [x for x in [initial(index) for index, _ in register_leaves] if isinstance(x, Value)]
+        if len(init) < len(register_leaves):
+            raise Decline("a carried scalar begins in memory")
 
         def bind(c: Computation, values: Sequence[Value]) -> None:
             [p] = c.parameters
