@@ -41,6 +41,7 @@ from hloom.runtime.loaded_program import (
     RAW_WORDS,
     LoadedProgram,
     RawProblem,
+    largest_value,
     raise_last_problem,
     raise_problem,
 )
@@ -293,10 +294,14 @@ class Executor:
     def _call(self, arguments: Any, results: Any, entry: int | None) -> None:
         """Run the program; raises what it fails with."""
         handle = self.loaded.handle
-        if self.interruptible:
-            _in_thread(handle, entry, arguments, results)
-        elif self._run(handle, None, entry, arguments, results):
-            raise_last_problem()
+        try:
+            if self.interruptible:
+                _in_thread(handle, entry, arguments, results)
+            elif self._run(handle, None, entry, arguments, results):
+                raise_last_problem()
+        except OutOfMemoryError as error:
+            error.message += largest_value(self.program)
+            raise
 
     def kernels(self) -> dict[int, list[str]]:
         """By a kernel's address, the names of the instructions that run it."""

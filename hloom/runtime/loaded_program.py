@@ -151,6 +151,18 @@ def raise_problem(problem: RawProblem, raised: BaseException | None = None) -> N
     raise kind(text, rule=rule)
 
 
+def largest_value(program: Program) -> str:
+    """Which step writes the most bytes, as the end of a message; '' without a step."""
+    written = [
+        (use.slice.size_bytes, thunk.name)
+        for thunk in walk(program.thunks)
+        for use in thunk.uses()
+        if use.writes
+    ]
+    size_bytes, name = max(written, default=(0, ""))
+    return f"; the largest value, %{name}, takes {size_bytes:,}" if name else ""
+
+
 def block_names(program: Program) -> list[str]:
     """What messages call the memory of each allocation."""
     writers: dict[int, str] = {}

@@ -122,6 +122,10 @@ class Drawing:
             return rng.choice([[wanted], [wanted, empty], [empty, wanted, wanted]])
         if opcode == "tuple":
             return [wanted] * rng.randint(1, 3)
+        if opcode == "iota":
+            return []
+        if opcode == "reduce":
+            return [wanted, wanted.with_dims(())]
         if opcode == "dynamic-slice":
             return [wanted] + [shape("s32")] * wanted.rank
         if opcode == "dynamic-update-slice":
@@ -161,12 +165,31 @@ class Drawing:
             return {"padding": Padding(none)}, None
         if opcode == "concatenate":
             return {"dimensions": (0,)}, None
+        if opcode == "reduce":
+            folded = sorted(rng.sample(range(x.rank), rng.randint(0, x.rank)))
+            return {"dimensions": tuple(folded), "called": (self.combiner(x),)}, None
+        if opcode == "iota":
+            if not wanted.rank:
+                raise CannotDraw
+            return {"iota_dimension": rng.randrange(wanted.rank)}, wanted
         if opcode == "get-tuple-element":
             return {"index": rng.randrange(len(x.elements))}, None
         if opcode == "dynamic-slice":
             sizes = x.dims if rng.random() < 0.5 else tuple(rng.randint(0, n) for n in x.dims)
             return {"dynamic_slice_sizes": sizes}, None
         return {}, None
+
+    def combiner(self, x: Shape) -> Computation:
+        """One operation of two scalars."""
+        module = self.into.module
+        assert module is not None
+        combiner = module.add_computation("combine")
+        a, b = (combiner.add("parameter", number=k, shape=x.with_dims(())) for k in range(2))
+        folds = ["add", "multiply", "maximum", "minimum"]
+        if not x.dtype.is_floating:
+            folds += ["and", "or", "xor"]
+        combiner.root = combiner.add(self.rng.choice(folds), a, b)
+        return combiner
 
     def slice_of(self, size: int) -> SliceDimension:
         rng = self.rng
@@ -177,6 +200,8 @@ class Drawing:
 
     def broadcast(self, x: Shape, wanted: Shape) -> tuple[dict[str, Any], Shape | None]:
         rng = self.rng
+        if rng.random() < 0.5:
+            return {"dimensions": tuple(range(x.rank))}, wanted.with_dtype(x.dtype.name)
         rank = x.rank + rng.randint(0, 2)
         dimensions = tuple(sorted(rng.sample(range(rank), x.rank)))
         dims = [rng.randint(1, 3) for _ in range(rank)]

@@ -1,0 +1,149 @@
+"""Folds of elements that are equal: computed at once, however many there are.
+
+A sum of n equal numbers is n times one of them, rounded once: no order of additions is nearer to
+what is meant, and none ends where n is 2**45. 16-bit floats are counted in f32, as kernels keep
+them. A product is squared again and again, so its error is that of n factors in a row at most.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.rewrite.build import RuleBuilder
+from hloom.rewrite.pattern import any_of, var
+from hloom.rewrite.rule import Declined, rule
+from hloom.types.dtype import F32, DType
+from hloom.types.limits import max_value, min_value
+from hloom.types.literal import Literal
+from hloom.types.shape import shape
+
+IDEMPOTENT = frozenset(["maximum", "minimum", "and", "or"])
+FOLDS = IDEMPOTENT | {"add", "multiply", "xor"}
+
+x = var("x")
+
+
+def combining(i: Instruction) -> str:
+    """The one operation by which a reduction of one array combines its elements, or ''."""
+    if len(i.operands) != 2 or not i.shape.is_array or len(i.called) != 1:
+        return ""
+    combiner = i.called[0]
+    root, types = combiner.root, {p.shape.dtype for p in combiner.parameters}
+    of_both = len(root.operands) == 2 and set(root.operands) == set(combiner.parameters)
+    same = types | {root.shape.dtype} == {i.shape.dtype} == {i.operands[0].shape.dtype}
+    return root.opcode if of_both and same and root.opcode in FOLDS else ""
+
+
+def _may_fold(i: Instruction) -> bool:
+    spread = i.operands[0].shape
+    return (
+        bool(combining(i)) and i.sharding is None and not (i.shape.is_dynamic or spread.is_dynamic)
+    )
+
+
+@rule(
+    any_of(
+        ["reduce"],
+        any_of(["broadcast"], x, name="spread"),
+        var("start"),
+        name="out",
+        where=_may_fold,
+    )
+)
+def fold_of_equal(b: RuleBuilder, x, spread, start, out):
+    """reduce(broadcast(x), start)  =>  start + n * reduce(x)    n equal elements; also max, x, &"""
+    opcode, dtype = combining(out), out.shape.dtype
+    folded, places = set(out.attrs.dimensions), spread.attrs.dimensions
+    count = prod(n for d, n in enumerate(spread.shape.dims) if d in folded and d not in places)
+    if not folded - set(places):
+        return Declined("all that it folds may differ")
+    if 0 in spread.shape.dims or (
+        dtype.is_floating and dtype.bits < 16 and opcode in ("add", "multiply")
+    ):
+        return Declined("no elements, or each step rounds to less than 16 bits")
+    if dtype.is_pred and opcode in ("add", "multiply"):
+        opcode = {"add": "or", "multiply": "and"}[opcode]
+    wide = F32 if dtype.is_floating and dtype.bits == 16 else dtype
+    x, start = _converted(b, x, wide), _converted(b, start, wide)
+    inner = tuple(k for k, d in enumerate(places) if d in folded)
+    if inner:
+        x = _reduced(b, x, out.called[0] if wide is dtype else None, opcode, inner)
+    repeated = _repeated(b, x, opcode, count)
+    first = (
+        b.broadcast(start, dimensions=(), shape=repeated.shape) if repeated.shape.rank else start
+    )
+    value = _converted(b, b.emit(opcode, first, repeated), dtype)
+    kept = [d for d in range(spread.shape.rank) if d not in folded]
+    dimensions = tuple(kept.index(d) for d in places if d not in folded)
+    return b.broadcast(value, dimensions=dimensions, shape=out.shape)
+
+
+def _converted(b: RuleBuilder, value: Instruction, dtype: DType) -> Instruction:
+    if value.shape.dtype is dtype:
+        return value
+    return b.convert(value, shape=value.shape.with_dtype(dtype))
+
+
+def _reduced(
+    b: RuleBuilder,
+    value: Instruction,
+    combiner: Computation | None,
+    opcode: str,
+    dimensions: tuple[int, ...],
+) -> Instruction:
+    """What differs, folded from what changes nothing."""
+    dtype = value.shape.dtype
+    if combiner is None:
+        module = b.computation.module
+        assert module is not None
+        combiner = module.add_computation(f"{opcode}_{dtype.name}")
+        a, c = (combiner.add("parameter", shape=shape(dtype), number=k) for k in range(2))
+        combiner.root = combiner.add(opcode, a, c)
+    neutral = b.constant(Literal.of(_neutral(opcode, dtype), dtype))
+    return b.reduce(value, neutral, dimensions=dimensions, called=(combiner,))
+
+
+def _neutral(opcode: str, dtype: DType) -> int | float:
+    if opcode in ("maximum", "minimum"):
+        return min_value(dtype) if opcode == "maximum" else max_value(dtype)
+    if opcode == "and":
+        return 1 if dtype.is_pred else _wrapped(-1, dtype)
+    if opcode == "add":
+        return -0.0 if dtype.is_floating else 0  # 0 + -0 is 0
+    return 1 if opcode == "multiply" else 0
+
+
+def _wrapped(number: int, dtype: DType) -> int:
+    """The integer of a type that stands for this one."""
+    number &= (1 << dtype.bits) - 1
+    return number - (1 << dtype.bits) if dtype.is_signed and number >> (dtype.bits - 1) else number
+
+
+def _repeated(b: RuleBuilder, value: Instruction, opcode: str, count: int) -> Instruction:
+    """So many times the same, combined."""
+    dtype = value.shape.dtype
+    if opcode in IDEMPOTENT:
+        return value
+    if opcode == "xor":
+        return value if count % 2 else b.filled(0, value.shape)
+    if opcode == "multiply":
+        return _power(b, value, count)
+    if dtype.is_complex:  # an infinite part by itself: the product with count + 0i has NaN
+        real, imaginary = (_repeated(b, part(value), opcode, count) for part in (b.real, b.imag))
+        return b.complex(real, imaginary)
+    number = float(count) if dtype.is_floating else _wrapped(count, dtype)
+    return b.multiply(value, b.filled(number, value.shape))
+
+
+def _power(b: RuleBuilder, value: Instruction, count: int) -> Instruction:
+    """The product of `count` times the value, by squares."""
+    if count == 1:
+        return value
+    half = _power(b, value, count // 2)
+    square = b.multiply(half, half)
+    return b.multiply(square, value) if count % 2 else square
+
+
+RULES = (fold_of_equal,)
