@@ -286,10 +286,12 @@ class Narrowed:
         for s in x.terms:
             if s.origin[:1] == ("div",):
                 _, dividend, by = s.origin
-                high = greatest_quotient(dividend, by, scope)
-                if s.low <= high < s.high:
+                low, high = lowest(dividend, scope) // by, greatest_quotient(dividend, by, scope)
+                low, high = max(low, s.low), min(high, s.high)
+                low += -(low - s.low) % s.step
+                if (s.low, s.high) != (low, high) and low <= high:
                     self.before.setdefault(s, (s.low, s.high))
-                    s.high, changed = high, True
+                    s.low, s.high, changed = low, high, True
         return changed
 
     def undo(self) -> None:

@@ -282,3 +282,46 @@ SHIFTED = """kernel @k(%x: buffer<f32>[198] in, %o: buffer<f32>[192] out) grid(%
 def test_rows_and_columns_that_are_shifted(back: int, proved: bool) -> None:
     found = prove(parse_kernel(SHIFTED.replace("BACK", str(back))))
     assert (not found.accesses) == proved
+
+
+# Part of a row of joined arrays: the mask tells from which number on, and so from which quotient.
+JOINED = """kernel @k(%x: buffer<f32>[288] in, %o: buffer<f32>[1536] out) grid(%g: 32) {
+  %z = constant 0 : s64[]
+  %end = constant 48 : s64[]
+  %lanes = iota axis(0) : s32[16]
+  %none = constant 0.0 : f32[16]
+  %nine = constant 9 : s64[]
+  %g9 = multiply %g, %nine : s64[]
+  %back = constant BACK : s64[]
+  %base = add %g9, %back : s64[]
+  %b32 = convert %base : s32[]
+  %bw = broadcast %b32 : s32[16]
+  %three = constant 3 : s32[16]
+  %first = constant 30 : s32[16]
+  %last = constant 39 : s32[16]
+  %g48 = multiply %g, %end : s64[]
+  for %i = %z to %end step 16 {
+    %i32 = convert %i : s32[]
+    %iw = broadcast %i32 : s32[16]
+    %t = add %iw, %lanes : s32[16]
+    %ge = compare %t, %first direction(GE) : pred[16]
+    %lt = compare %t, %last direction(LT) : pred[16]
+    %mask = and %ge, %lt : pred[16]
+    %q = divide %t, %three : s32[16]
+    %q3 = multiply %q, %three : s32[16]
+    %at = add %bw, %q3 : s32[16]
+    %v = gather %x[%at] mask(%mask) other(%none) : f32[16]
+    %to = add %g48, %i : s64[]
+    store %o[%to], %v strides(1)
+  }
+}
+"""
+
+
+def test_a_mask_tells_from_which_quotient_on():
+    assert prove(parse_kernel(JOINED.replace("BACK", "-30"))).accesses == []
+    assert prove(parse_kernel(JOINED.replace("BACK", "-28"))).accesses == []  # to 287
+    [low] = prove(parse_kernel(JOINED.replace("BACK", "-31"))).accesses
+    assert "may be negative" in low.why
+    [high] = prove(parse_kernel(JOINED.replace("BACK", "-27"))).accesses
+    assert "may reach 288" in high.why
