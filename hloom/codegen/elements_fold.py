@@ -22,7 +22,15 @@ from hloom.codegen.blocked_fold import (
     identity,
     restart_of,
 )
-from hloom.codegen.elements import ELEMENT, SIMPLE, Elements, Index, Result, strides_of
+from hloom.codegen.elements import (
+    ELEMENT,
+    SIMPLE,
+    Elements,
+    Index,
+    Result,
+    common_shape,
+    strides_of,
+)
 from hloom.codegen.elements_data import lanes_of
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -37,7 +45,8 @@ ROW_VECTORS = 4
 
 
 def apply(e: Elements, computation: Computation, arguments: Sequence[Value]) -> list[Value]:
-    """What a computation of scalars gives for tiles: its results, a tuple's elements in order."""
+    """What a computation of scalars gives for tiles: its results, a tuple's elements in order, of
+    the shape of the tiles also where they are the same for all elements."""
     known: dict[Instruction, Value] = {}
     for i in computation.in_order():
         opcode = i.opcode
@@ -61,9 +70,9 @@ def apply(e: Elements, computation: Computation, arguments: Sequence[Value]) -> 
                 hint="write it with operations on single elements, or what calls it as a while",
             )
     root = computation.root
-    if root.opcode == "tuple":
-        return [known[x] for x in root.operands]
-    return [known[root]]
+    results = [known[x] for x in root.operands] if root.opcode == "tuple" else [known[root]]
+    shape = common_shape([x.shape for x in (*arguments, *results)])
+    return [e.builder.broadcast(x, shape) for x in results]
 
 
 def is_applicable(computation: Computation) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.lines import Lines
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.values import (
@@ -264,7 +264,7 @@ class Arithmetic(Lines):
         # Above 2**23 (2**52) there are no fractions, so adding that much rounds at the unit.
         magic = _FROM_INTEGER_MAGIC.get(a.kind)
         if magic is None:
-            raise UsageError(f"{a.kind} is rounded in f32", rule="llvm-kind")
+            raise HloError(f"{a.kind} is rounded in f32", rule="llvm-kind")
         large = self.like(a, magic)
         size = self.fabs(a)
         rounded = self._binary("fsub", self._commutative("fadd", size, large), large)

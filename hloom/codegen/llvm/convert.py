@@ -9,7 +9,7 @@ call a library.
 
 from __future__ import annotations
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.values import BITS, V, float_bits
 from hloom.types.dtype import DType
@@ -175,7 +175,7 @@ def float_to_integer(e: Emit, x: V, dtype: DType) -> V:
     """x (f32 or f64) truncated to an integer type, saturated, 0 for NaN; of the kind that holds
     the type in memory (i8 for the narrow ones)."""
     if not dtype.is_integral:
-        raise UsageError(f"{dtype.name} is no integer type", rule="llvm-convert")
+        raise HloError(f"{dtype.name} is no integer type", rule="llvm-convert")
     kind = f"i{8 * dtype.size_bytes}"
     wide = kind if dtype.bits >= 32 else "i32"
     signed = dtype.is_signed_int
@@ -218,7 +218,7 @@ def _word(e: Emit, like: V, value: int) -> V:
 
 def _check(dtype: DType) -> None:
     if not dtype.is_floating or dtype.bits >= 32:
-        raise UsageError(f"{dtype.name} is no float narrower than f32", rule="llvm-convert")
+        raise HloError(f"{dtype.name} is no float narrower than f32", rule="llvm-convert")
 
 
 __all__ = ["float_to_integer", "is_nonzero", "narrowed", "storage_kind", "widened"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.arithmetic import Arithmetic, deepest, suffix
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.values import BITS, V, constant, type_text
@@ -127,7 +127,7 @@ class Emit(Arithmetic):
         """All lanes to one scalar: fadd fmul (in any order) fmin fmax fminimum fmaximum, add mul
         and or xor smin smax umin umax."""
         if kind not in _REDUCTIONS:
-            raise UsageError(f"no reduction {kind!r}", rule="llvm-reduce")
+            raise HloError(f"no reduction {kind!r}", rule="llvm-reduce")
         if a.lanes == 1:
             return a
         flags, start = "", ""

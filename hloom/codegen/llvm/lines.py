@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.values import V, type_text
 
 
@@ -50,9 +50,7 @@ class Loop:
         """Says what the carried values are in the next step, and after the last one."""
         if [v.type for v in values] != [v.type for v in self.carried]:
             carried_types, value_types = [v.type for v in self.carried], [v.type for v in values]
-            raise UsageError(
-                f"a loop carries {carried_types}, given {value_types}", rule="llvm-loop"
-            )
+            raise HloError(f"a loop carries {carried_types}, given {value_types}", rule="llvm-loop")
         self.next_values = list(values)
 
 

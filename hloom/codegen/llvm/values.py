@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Iterable
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import HloError
 
 LLVM_NAME = {
     "i1": "i1",
@@ -82,7 +82,7 @@ def type_text(kind: str, lanes: int) -> str:
     """The LLVM type: `float`, `<16 x float>`."""
     word = LLVM_NAME.get(kind)
     if word is None or lanes < 1:
-        raise UsageError(f"no LLVM type of kind {kind!r} with {lanes} lanes", rule="llvm-type")
+        raise HloError(f"no LLVM type of kind {kind!r} with {lanes} lanes", rule="llvm-type")
     return word if lanes == 1 else f"<{lanes} x {word}>"
 
 
@@ -124,7 +124,7 @@ def scalar_text(kind: str, value: int | float) -> str:
         return f"0xR{float_bits(kind, value):04X}"
     if kind == "ptr":
         if value:
-            raise UsageError("the only constant pointer is null", rule="llvm-constant")
+            raise HloError("the only constant pointer is null", rule="llvm-constant")
         return "null"
     if kind == "i1":
         return "true" if value else "false"
@@ -134,7 +134,7 @@ def scalar_text(kind: str, value: int | float) -> str:
 def constant(kind: str, value: int | float, lanes: int = 1) -> V:
     """The value whose lanes all are `value`, rounded to the kind."""
     if kind not in LLVM_NAME:
-        raise UsageError(f"no LLVM type of kind {kind!r}", rule="llvm-type")
+        raise HloError(f"no LLVM type of kind {kind!r}", rule="llvm-type")
     text = scalar_text(kind, value)
     if lanes > 1:
         text = f"splat ({LLVM_NAME[kind]} {text})"

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.convert import (
     float_to_integer,
     is_nonzero,
@@ -130,7 +130,7 @@ def test_nothing_is_called(name):
 
 
 def test_other_types_are_refused():
-    with pytest.raises(UsageError, match="no float narrower"):
+    with pytest.raises(HloError, match="no float narrower"):
         run(lambda e, x: narrowed(e, x, dtype("f32")), [np.ones(4, np.float32)], ["f32"], ["f32"])
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.emit import Emit, module_text
 from hloom.codegen.llvm.values import constant, constant_vector, float_bits
 from tests.codegen.llvm.machine_code import HOST, MACHINES, NUMPY, Code, run
@@ -53,7 +53,7 @@ def test_float_bits_round_as_numpy():
 def test_vectors_of_constants():
     assert constant_vector("i32", [1, -2]).name == "<i32 1, i32 -2>"
     assert constant_vector("f32", [2.0]).lanes == 1
-    with pytest.raises(UsageError, match="no LLVM type"):
+    with pytest.raises(HloError, match="no LLVM type"):
         constant("f80", 1.0)
 
 
@@ -145,7 +145,7 @@ def test_loops_carry_values(count, nonempty):
 def test_a_loop_refuses_other_types():
     e = emitter()
     zero = e.const("i64", 0)
-    with pytest.raises(UsageError, match="a loop carries"), e.loop(zero, zero, zero, [zero]) as it:
+    with pytest.raises(HloError, match="a loop carries"), e.loop(zero, zero, zero, [zero]) as it:
         it.next([e.const("f32", 1.0)])
 
 

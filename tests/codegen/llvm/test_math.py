@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.math import ERRORS, MATH
 from tests.codegen.llvm.machine_code import HOST, MACHINES, NUMPY, mapped, run, symbols_of
@@ -258,7 +258,7 @@ def test_flags_do_not_reach_the_error_terms():
 
 def test_narrow_floats_are_refused():
     e = Emit("f", HOST, [("ptr", "p")])
-    with pytest.raises(UsageError, match="f32 and f64, not f16"):
+    with pytest.raises(HloError, match="f32 and f64, not f16"):
         MATH["sine"](e, e.load(e.args[0], "f16", 8))
 
 

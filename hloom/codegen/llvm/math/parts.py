@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.math.coefficients import POLYNOMIALS, WORDS
 from hloom.codegen.llvm.values import V, float_bits
@@ -50,7 +50,7 @@ def format_of(x: V) -> Format:
     """The format of a value; other kinds than f32 and f64 are an error."""
     format_ = FORMATS.get(x.kind)
     if format_ is None:
-        raise UsageError(
+        raise HloError(
             f"functions are computed in f32 and f64, not {x.kind}",
             rule="llvm-math",
             hint="convert narrow floats to f32 first",
