@@ -143,6 +143,7 @@ LARGE = {
     "passes/partition/reshard_plan.py": "entries of a cache of the compiler's",
     "passes/partition/spmd_partitioner.py": WIDTH,
     "passes/sharding/sharding_propagation.py": EFFORT,
+    "passes/simplify/algebra/fills.py": EFFORT,
     "passes/simplify/constant_folding.py": EFFORT,
     "passes/simplify/cse.py": EFFORT,
     "schedule/least_memory.py": "more than everything",
