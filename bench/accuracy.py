@@ -185,7 +185,10 @@ def measured(case: Case, threads: int, peer: bool) -> Iterator[dict[str, Any]]:
         row: dict[str, Any] = {"case": case.name, "length": case.length, "data": kind}
         row |= {name: statistics.fmean(errors) for name, errors in off.items()}
         if peer:
-            row["ratio"] = max(row["hloom"], 1.0) / max(row["xla"], 1.0)
+            both_overflow = row["hloom"] == row["xla"] == math.inf
+            row["ratio"] = (
+                max(row["hloom"], 1.0) / max(row["xla"], 1.0) if not both_overflow else 1.0
+            )
         yield row
 
 

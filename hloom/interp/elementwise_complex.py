@@ -128,7 +128,7 @@ def magnitude(z: Array) -> Array:
 def divide(x: Array, y: Array) -> Array:
     """x / y as C99 has it: infinite for a zero y, 0 for an infinite y and a finite x."""
     x, y = np.broadcast_arrays(x, y)
-    quotient = np.divide(x, y)
+    quotient = _scaled_quotient(x, y)
     a, b, c, d = np.real(x), np.imag(x), np.real(y), np.imag(y)
     by_zero = (c == 0) & (d == 0)
     lost = by_zero | (np.isnan(np.real(quotient)) & np.isnan(np.imag(quotient)))
@@ -147,6 +147,30 @@ def divide(x: Array, y: Array) -> Array:
     p, q = _boxed(c), _boxed(d)
     put(lost & finite_x & np.isinf(y), a * p + b * q, b * p - a * q, 0.0)
     return joined(real, imaginary)
+
+
+def _scaled_quotient(x: Array, y: Array) -> Array:
+    """Smith's quotient, of powers of two so that nothing overflows or vanishes in between."""
+    if x.dtype != np.complex128:
+        return np.divide(x, y)
+    up, down = np.minimum(_exponent(x), 2), _exponent(y) & -2
+    a, b = (np.ldexp(part, -up) for part in (np.real(x), np.imag(x)))
+    c, d = (np.ldexp(part, -down) for part in (np.real(y), np.imag(y)))
+    flat = np.abs(c) >= np.abs(d)
+    larger, smaller = np.where(flat, c, d), np.where(flat, d, c)
+    u, v = np.where(flat, a, b), np.where(flat, b, a)
+    ratio = smaller / larger
+    divisor = larger + smaller * ratio
+    difference = np.where(flat, v - u * ratio, u * ratio - v)
+    shift = up - down
+    return joined(np.ldexp((u + v * ratio) / divisor, shift), np.ldexp(difference / divisor, shift))
+
+
+def _exponent(z: Array) -> Array:
+    """k where the larger part is between 2**k and twice that; 0 of zeros and what is not finite."""
+    largest = np.maximum(np.abs(np.real(z)), np.abs(np.imag(z)))
+    usual = np.isfinite(largest) & (largest > 0)
+    return np.frexp(np.where(usual, largest, 1.0))[1] - 1
 
 
 def _boxed(part: Array) -> Array:
@@ -178,9 +202,8 @@ def reciprocal_root(z: Array) -> Array:
 
 def sign(z: Array) -> Array:
     """z / |z|; 0 for 0. Scaled first, so that neither tiny nor huge magnitudes are lost."""
-    largest = np.maximum(np.abs(np.real(z)), np.abs(np.imag(z)))
-    _, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))
-    real, imaginary = np.ldexp(np.real(z), -exponent), np.ldexp(np.imag(z), -exponent)
+    down = -(_exponent(z) & -2)
+    real, imaginary = np.ldexp(np.real(z), down), np.ldexp(np.imag(z), down)
     size = np.hypot(real, imaginary)
     size = np.where(size == 0, 1.0, size)
     return joined(real / size, imaginary / size)
@@ -213,10 +236,18 @@ def cube_root(z: Array) -> Array:
 
 
 def angle_of(y: Array, x: Array) -> Array:
-    """atan2 of complex numbers: -i log((x + iy) / sqrt(x*x + y*y))."""
-    result = -1j * np.log(divide(x + 1j * y, np.sqrt(x * x + y * y)))
+    """atan2 of complex numbers: -i log((x + iy) / sqrt(x*x + y*y)), both brought near 1 first."""
     real = (np.imag(x) == 0) & (np.imag(y) == 0)
-    return np.where(real, joined(np.arctan2(np.real(y), np.real(x)), np.zeros(real.shape)), result)
+    angles = np.arctan2(np.real(y), np.real(x))
+    largest = np.maximum(np.abs(np.real(x)), np.abs(np.imag(x)))
+    largest = np.maximum(largest, np.maximum(np.abs(np.real(y)), np.abs(np.imag(y))))
+    by = np.where(largest < 2.0**-480, 2.0**560, np.where(largest > 2.0**480, 2.0**-560, 1.0))
+    x, y = joined(np.real(x) * by, np.imag(x) * by), joined(np.real(y) * by, np.imag(y) * by)
+    top = joined(np.real(x) - np.imag(y), np.imag(x) + np.real(y))
+    squares = multiply(x, x), multiply(y, y)
+    turned = np.log(divide(top, np.sqrt(squares[0] + squares[1])))
+    result = joined(np.imag(turned), -np.real(turned))
+    return np.where(real, joined(angles, np.zeros(real.shape)), result)
 
 
 COMPLEX_UNARY: dict[str, Callable[[Array], Array]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,12 @@ from tests.fuzz.check_native import (
 )
 from tests.fuzz.stablehlo.sketch import Program
 from tests.fuzz.stablehlo.xla_worker import Xla
+
+ROUGH = re.compile(r"chlo\.(broadcast_)?(zeta|polygamma|lgamma)\b")
+"""Where XLA has NaN for lack of range (zeta(1e9, 2) is 0), and 5e-7 for 0 (lgamma(1))."""
+ROUGH_BY = 2e-6
+UNSIGNED_POWER = re.compile(r"power.*xui\d+>")
+"""XLA takes a large unsigned exponent for a negative one."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,14 @@ def values_differ(program: Program, module: Module, trial: Trial, got: Any, want
     if got.shape != want.shape or got.dtype.itemsize != want.dtype.itemsize:
         return f"{got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
     want = want.view(got.dtype)  # XLA returns random bits without their sign
+    if UNSIGNED_POWER.search(program.text):
+        return ""
+    if trial.arguments == "special" and got.dtype.kind == "c":
+        return ""  # XLA takes another side of cuts at -0, and has NaN where C99 has limits
+    if ROUGH.search(program.text):
+        with np.errstate(all="ignore"):
+            rough = np.isnan(want) | (np.abs(got - want) <= ROUGH_BY)
+        want = np.where(rough, got, want)
 
     with np.errstate(all="ignore"):
         if not program.is_exact:

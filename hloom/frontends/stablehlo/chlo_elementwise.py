@@ -28,8 +28,15 @@ def predicates(of: Shape) -> Shape:
 
 @IMPORT.of("chlo.atan")
 def atan(scope: Scope, op: Any) -> Instruction:
-    """atan2(x, 1)."""
+    """atan2(x, 1); of complex numbers -i atanh(ix), whose limits and cuts are known."""
     (x,) = scope.operands(op)
+    if x.shape.dtype.is_complex:
+        part = x.shape.with_dtype(x.shape.dtype.component)
+        real, imag = (scope.emit(name, (x,), part) for name in ("real", "imag"))
+        turned = scope.emit("complex", (scope.emit("negate", (imag,), part), real), x.shape)
+        inner = scope.emit("atanh", (turned,), x.shape)
+        real, imag = (scope.emit(name, (inner,), part) for name in ("real", "imag"))
+        return scope.emit("complex", (imag, scope.emit("negate", (real,), part)), x.shape)
     one = scope.full(1, x.shape)
     return scope.emit("atan2", (x, one), x.shape)
 

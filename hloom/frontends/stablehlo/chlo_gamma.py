@@ -41,7 +41,10 @@ def log_gamma(x: Term) -> Term:
     part = size - whole
     part = select(part > 0.5, 1 - part, part)
     reflected = log(pi) - ((part * pi).apply("sine") * size).apply("log") - positive
-    reflected = select(whole.equals(size), float("inf"), reflected)
+    # So near 0 that the product above may vanish both sides are -log |x|.
+    near_0 = 2.0**-60 if x.dtype is F64 else 2.0**-30
+    reflected = select(size < near_0, positive, reflected)
+    reflected = select(whole.equals(size) & (size > 0), float("inf"), reflected)
     log_value = select(x < 0, reflected, positive)
     return select(size.equals(float("inf")), size, log_value)
 
@@ -50,8 +53,9 @@ def _log_gamma_above_0(x: Term) -> Term:
     """For x >= 0."""
     is_small, is_low = x < 0.5, x < 1.5
     # Below 0.5 one step up, where the distance from 1 is x itself: nothing is rounded.
-    d = select(is_small, x, x - 1)
-    first = d * chebyshev(LOG_GAMMA_1, (d + d).maximum(-1).minimum(1))
+    # At 1 it is 0, and not -0.
+    d = select(is_small, -x, 1 - x)
+    first = d * -chebyshev(LOG_GAMMA_1, (-2 * d).maximum(-1).minimum(1))
     first = select(is_small, first - x.apply("log"), first)
     # Down to between 1.5 and 2.5: every step is exact.
     product, y = x.constant(1), x

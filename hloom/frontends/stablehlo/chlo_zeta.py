@@ -33,7 +33,7 @@ LARGEST_EXACT = 18
 def zeta(x: Term, q: Term) -> Term:
     """The sum of (q + k) ** -x over k = 0, 1, ...
 
-    NaN for x < 1; infinite for x = 1 and where a term is 1 / 0 with an even power.
+    NaN for x < 1; infinite for x = 1 and where a term is 1 / 0 with an even power, as XLA has it.
     """
     terms = 12 if x.dtype is F64 else 8
     corrections = CORRECTIONS if x.dtype is F64 else CORRECTIONS[:6]
@@ -43,9 +43,10 @@ def zeta(x: Term, q: Term) -> Term:
         total = total + a.power(-x)
     last = a.power(-x)
     total = total + last * a / (x - 1) - 0.5 * last
-    power, factor = last / a, x
+    # From so large an x on `last` is 0, and its factors would be infinite.
+    step = x.minimum(1e12 if x.dtype is F64 else 1e3)
+    power, factor = last / a, step
     inverse = 1 / (a * a)
-    step = x
     for k, bernoulli in enumerate(corrections):
         total = total + power * factor * (bernoulli / factorial(2 * k + 2))
         power = power * inverse
@@ -61,9 +62,9 @@ def _special(x: Term, q: Term, value: Term) -> Term:
     is_even = x.remainder(2).equals(0)
     is_whole_x = x.equals(x.apply("floor"))
     pole = select(is_even, value.constant(inf), value.constant(nan))
+    value = select(x < 1, nan, value)
     value = select((q <= 0) & is_whole_q, pole, value)
     value = select((q <= 0) & ~is_whole_q & ~is_whole_x, nan, value)
-    value = select(x < 1, nan, value)
     return select(x.equals(1), inf, value)
 
 

@@ -47,6 +47,9 @@ class CustomCallExpander(Expander):
             return None
         if not (x.shape.dtype.is_floating or x.shape.dtype.is_complex):
             return None
+        if name == "atan" and x.shape.dtype.is_complex:
+            inner = b.atanh(b.complex(b.negate(b.imag(x)), b.real(x)))
+            return b.complex(b.imag(inner), b.negate(b.real(inner)))
         if name == "atan":
             one = b.full(1, x.shape.dtype, x.shape.dims)
             return b.atan2(x, one)

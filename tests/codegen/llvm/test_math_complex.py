@@ -77,6 +77,42 @@ def test_as_the_interpreter(name, kind, part):
         assert same.all(), [([z[k] for z in inputs], g[k], w[k]) for k in wrong]
 
 
+# Where the parts that are summed overflow or vanish: powers of such angles and numbers that turn
+# 1e300 times are not measured.
+FAR = np.array([0.0, 1, -1, 0.5, 1e-100, -3e-300, np.pi, 100, -1e100, 1e154, 1.7e308, -1.7e308])
+FAR = np.append(FAR, [2.3e-308, -2.3e-308, np.inf, np.nan])
+
+
+@pytest.mark.parametrize("name", sorted(set(COMPLEX_MATH) - {"power", "exp2", "atan2"}))
+def test_far_from_1(name):
+    z = joined(*(v.ravel() for v in np.meshgrid(FAR, FAR)))
+    inputs = [z]
+    if name in COMPLEX_BINARY:
+        inputs = [v.ravel() for v in np.meshgrid(z[::5], z[::3])]
+    for got, want in zip(computed(name, inputs, "f64"), reference(name, inputs)):
+        with np.errstate(all="ignore"):
+            close = np.abs(got - want) <= 1e-13 * np.abs(want) + 5e-324
+        same = close | (got == want) | (np.isnan(got) & np.isnan(want))
+        wrong = np.flatnonzero(~same)[:4]
+        assert same.all(), [([v[k] for v in inputs], got[k], want[k]) for k in wrong]
+
+
+@pytest.mark.parametrize(
+    ("name", "z", "exact"),
+    [
+        ("asin", 1.7e308 + 1.7e308j, 0.7853981633974483 + 710.7665576640682j),
+        ("acosh", -1.7e308 - 1.7e308j, 710.7665576640682 - 2.356194490192345j),
+        ("atanh", 1 + 2e-308j, 354.59810432108304 + 0.7853981633974483j),
+        ("exponential", 1000 + 1e-320j, complex(np.inf, 1.970049181575233e114)),
+        ("sinh", 100 + 5e-324j, complex(1.3440585709080678e43, 6.640531658841574e-281)),
+        ("sqrt", 1.7e308 + 1e-100j, complex(1.3038404810405297e154, 3.834824944236852e-255)),
+    ],
+)
+def test_far_values(name, z, exact):
+    real, imaginary = computed(name, [np.array([z])], "f64")
+    assert np.allclose([real[0], imaginary[0]], [exact.real, exact.imag], rtol=1e-13, atol=0)
+
+
 @pytest.mark.parametrize("name", ["power", "atan2"])
 def test_real_operands_of_powers_and_angles(name):
     x = np.array([0.5, 2, 3, 10, 1e-3, 7], np.float64)

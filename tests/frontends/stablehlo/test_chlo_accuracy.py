@@ -18,6 +18,7 @@ INF, NAN = np.inf, np.nan
 def computed(name: str, *arguments: np.ndarray) -> dict[str, np.ndarray]:
     """The function by the interpreter and natively."""
     element = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+    element["complex128"] = "complex<f64>"
     kind = f"tensor<{len(arguments[0])}x{element[arguments[0].dtype.name]}>"
     takes = ", ".join(f"%a{k}: {kind}" for k in range(len(arguments)))
     given = ", ".join(f"%a{k}" for k in range(len(arguments)))
@@ -83,7 +84,8 @@ def test_few_units_in_the_last_place(name, dtype):
 
 CORNERS = {
     "lgamma": [(0.0, INF), (-0.0, INF), (-2.0, INF), (1.0, 0.0), (2.0, 0.0), (INF, INF)]
-    + [(-INF, INF), (NAN, NAN), (-0.5, 1.2655121234846454), (1e306, INF)],
+    + [(-INF, INF), (NAN, NAN), (-0.5, 1.2655121234846454), (1e306, INF)]
+    + [(-2.5e-308, float(mp.loggamma(2.5e-308)))],
     "digamma": [(INF, INF), (NAN, NAN), (-1.0, NAN), (1.0, -0.5772156649015329)]
     + [(-0.5, 0.03648997397857652)],
     "erfc": [(0.0, 1.0), (-0.0, 1.0), (INF, 0.0), (-INF, 2.0), (NAN, NAN), (30.0, 0.0)],
@@ -92,7 +94,8 @@ CORNERS = {
 }
 PAIRS = {
     "zeta": [(1.0, 2.0, INF), (0.5, 2.0, NAN), (2.0, 0.0, INF), (2.0, 1.0, 1.6449340668482264)]
-    + [(3.0, -1.0, NAN), (NAN, 1.0, NAN), (2.0, NAN, NAN)],
+    + [(3.0, -1.0, NAN), (NAN, 1.0, NAN), (2.0, NAN, NAN), (0.0, 0.0, INF), (-1.0, 0.0, NAN)]
+    + [(1e9, 2.0, 0.0), (1e300, 1.7e308, 0.0), (1e9, 0.9, INF), (1e9, 1.0, 1.0)],
     "polygamma": [(-1.0, 2.0, NAN), (0.5, 2.0, NAN), (0.0, 1.0, -0.5772156649015329)]
     + [(1.0, 1.0, 1.6449340668482264), (25.0, 3.0, float(mp.psi(25, 3)))],
 }
@@ -104,6 +107,24 @@ def test_corners(name):
     for how, found in computed(name, *columns).items():
         tolerance = 1e-7 if name == "polygamma" else 1e-14
         assert np.allclose(found, wanted, tolerance, 0, equal_nan=True), (how, found, wanted)
+
+
+def test_at_1_lgamma_is_not_minus_0():
+    for found in computed("lgamma", np.array([1.0, 2.0])).values():
+        assert not np.any(np.signbit(found))
+
+
+def test_the_angle_of_complex_numbers_has_annex_gs_limits():
+    s = np.array([0.0, -0.0, 1, -2, INF, -INF, NAN, 1e-3])
+    x, y = np.meshgrid(s, s)
+    z = np.empty(s.size**2, complex)
+    z.real, z.imag = x.ravel(), y.ravel()
+    with np.errstate(all="ignore"):
+        want = np.arctan(z)
+    for found in computed("atan", z).values():
+        for got, right in ((found.real, want.real), (found.imag, want.imag)):
+            assert np.allclose(got, right, 1e-13, 0, equal_nan=True)
+            assert np.array_equal(np.signbit(got)[got == 0], np.signbit(right)[got == 0])
 
 
 @pytest.mark.parametrize("name", ["lgamma", "erf_inv", "digamma"])

@@ -33,8 +33,12 @@ from hloom.codegen.llvm.math.parts import clamped, integer_as_float, scaled
 from hloom.codegen.llvm.math.trigonometric import cosine, sine, tan
 from hloom.codegen.llvm.values import V
 
-# e**x beyond is 0 or infinite, even times the smallest sine.
-_EXTREME = 1400.0
+# e**x below is 0; 2**n of what is above is the most that `scaled` can put in.
+_LEAST, _MOST = -1360.0, 1440.0
+# From here on it is infinite, even times the smallest sine.
+_ENDLESS = 1455.0
+# By so many powers of two a factor is larger, so that it keeps its digits beside a denormal sine.
+_LIFT = 60
 
 
 def number(e: Emit, like: V, value: float) -> V:
@@ -45,10 +49,22 @@ def number(e: Emit, like: V, value: float) -> V:
 def complex_exponential(e: Emit, z: Pair) -> Pair:
     """e**z: e**x (cos y, sin y), 2**n of it put in last, so that it overflows only if it must."""
     x, y = z
-    p, n = exponential.exponential_parts(e, clamped(e, x, -_EXTREME, _EXTREME))
+    p, n = _grown_parts(e, x)
     real = scaled(e, e.fmul(p, cosine(e, y)), n)
     imaginary = scaled(e, e.fmul(p, sine(e, y)), n)
     return exponential_limits(e, z, real, imaginary)
+
+
+def _grown_parts(e: Emit, x: V) -> Pair:
+    """p and n with e**x = p 2**n, that times the sine of the smallest angle is infinite, too."""
+    p, n = exponential.exponential_parts(e, clamped(e, x, _LEAST, _MOST))
+    return lifted(e, p, n, e.fcmp("ogt", x, number(e, x, _ENDLESS)))
+
+
+def lifted(e: Emit, p: V, n: V, endless: V) -> Pair:
+    """p 2**n as a product of a larger p; where it has no end, so large that nothing ends it."""
+    by = e.select(endless, number(e, p, 2.0 ** (_LIFT + 200)), number(e, p, 2.0**_LIFT))
+    return e.fmul(p, by), e.sub(n, e.const(n.kind, _LIFT, n.lanes))
 
 
 def exponential_limits(e: Emit, z: Pair, real: V, imaginary: V) -> Pair:
@@ -163,7 +179,7 @@ def _grown(e: Emit, z: Pair) -> tuple[Pair, V, Pair]:
     a = e.fabs(x)
     large = e.fcmp("oge", a, number(e, a, 20.0))
     bounded = clamped(e, x, -20.0, 20.0)
-    p, n = exponential.exponential_parts(e, clamped(e, a, 0.0, _EXTREME))
+    p, n = _grown_parts(e, a)
     n = e.sub(n, e.const(n.kind, 1, n.lanes))
     real = scaled(e, e.fmul(p, cosine(e, y)), n)
     imaginary = scaled(e, e.fmul(p, sine(e, y)), n)
@@ -275,13 +291,28 @@ def complex_power(e: Emit, x: Pair, y: Pair) -> Pair:
 
 def complex_atan2(e: Emit, y: Pair, x: Pair) -> Pair:
     """-i log((x + iy) / sqrt(x*x + y*y)); the angle itself of real numbers."""
+    angles = angle.atan2(e, y[0], x[0])
+    zero = number(e, x[0], 0.0)
+    real = e.and_(e.fcmp("oeq", x[1], zero), e.fcmp("oeq", y[1], zero))
+    y, x = _levelled(e, y, x)
     top = e.fsub(x[0], y[1]), e.fadd(x[1], y[0])
     xx, yy = multiply(e, x, x), multiply(e, y, y)
     below = square_root(e, (e.fadd(xx[0], yy[0]), e.fadd(xx[1], yy[1])))
     result = times_minus_i(e, complex_log(e, divide(e, top, below)))
-    zero = number(e, x[0], 0.0)
-    real = e.and_(e.fcmp("oeq", x[1], zero), e.fcmp("oeq", y[1], zero))
-    return choose(e, real, (angle.atan2(e, y[0], x[0]), zero), result)
+    return choose(e, real, (angles, zero), result)
+
+
+def _levelled(e: Emit, y: Pair, x: Pair) -> tuple[Pair, Pair]:
+    """Both by one power of two that keeps their squares from overflowing or vanishing."""
+    largest = e.fmax_raw(
+        e.fmax_raw(e.fabs(x[0]), e.fabs(x[1])), e.fmax_raw(e.fabs(y[0]), e.fabs(y[1]))
+    )
+    huge = e.fcmp("ogt", largest, number(e, largest, 2.0**480))
+    tiny = e.fcmp("olt", largest, number(e, largest, 2.0**-480))
+    one = number(e, largest, 1.0)
+    by = e.select(tiny, number(e, largest, 2.0**560), one)
+    by = e.select(huge, number(e, largest, 2.0**-560), by)
+    return (e.fmul(y[0], by), e.fmul(y[1], by)), (e.fmul(x[0], by), e.fmul(x[1], by))
 
 
 # Inverse functions
@@ -299,25 +330,41 @@ def _crossed(e: Emit, a: Pair, b: Pair) -> V:
     return e.fsub(e.fmul(a[0], b[1]), e.fmul(a[1], b[0]))
 
 
+def _drawn_near(e: Emit, z: Pair) -> tuple[Pair, V]:
+    """z, or z / 4 where it is so large that 1 beside it is nothing; how much larger its logarithm
+    was. What is made of two roots of it does not overflow."""
+    far = e.fcmp("ogt", e.fmax_raw(e.fabs(z[0]), e.fabs(z[1])), number(e, z[0], 2.0**500))
+    by = e.select(far, number(e, z[0], 0.25), number(e, z[0], 1.0))
+    left = e.select(far, number(e, z[0], math.log(4)), number(e, z[0], 0.0))
+    return (e.fmul(z[0], by), e.fmul(z[1], by)), left
+
+
+def _further(e: Emit, value: V, left: V) -> V:
+    """Away from 0 by so much."""
+    return e.fadd(value, e.copysign(left, value))
+
+
 def complex_asin(e: Emit, z: Pair) -> Pair:
     """The inverse of the sine."""
-    minus, plus = _roots(e, z)
+    near, left = _drawn_near(e, z)
+    minus, plus = _roots(e, near)
     across = e.fsub(e.fmul(minus[0], plus[0]), e.fmul(minus[1], plus[1]))
     x, y = z
-    turn = angle.atan2(e, x, across)
+    turn = angle.atan2(e, near[0], across)
     infinite = e.or_(is_infinite(e, x), is_infinite(e, y))
     turn = e.select(infinite, angle.atan2(e, x, e.fabs(y)), turn)
     turn = e.select(e.fcmp("oeq", x, number(e, x, 0.0)), x, turn)
-    grown = logarithm.asinh(e, _crossed(e, minus, plus))
+    grown = _further(e, logarithm.asinh(e, _crossed(e, minus, plus)), left)
     return turn, e.select(infinite, e.copysign(number(e, x, INFINITY), y), grown)
 
 
 def complex_acos(e: Emit, z: Pair) -> Pair:
     """The inverse of the cosine."""
-    minus, plus = _roots(e, z)
+    near, left = _drawn_near(e, z)
+    minus, plus = _roots(e, near)
     half = angle.atan2(e, minus[0], plus[0])
     turn = _limited_angle(e, z, e.fadd(half, half))
-    grown = logarithm.asinh(e, _crossed(e, plus, minus))
+    grown = _further(e, logarithm.asinh(e, _crossed(e, plus, minus)), left)
     infinite = e.or_(is_infinite(e, z[0]), is_infinite(e, z[1]))
     limit = e.fneg(e.copysign(number(e, grown, INFINITY), z[1]))
     return turn, e.select(infinite, limit, grown)
@@ -340,13 +387,15 @@ def complex_acosh(e: Emit, z: Pair) -> Pair:
     """The inverse of cosh with a real part >= 0."""
     x, y = z
     one = number(e, x, 1.0)
-    minus = square_root(e, (e.fsub(x, one), y))
-    plus = square_root(e, (e.fadd(x, one), y))
+    (a, b), left = _drawn_near(e, z)
+    minus = square_root(e, (e.fsub(a, one), b))
+    plus = square_root(e, (e.fadd(a, one), b))
     along = e.fadd(e.fmul(minus[0], plus[0]), e.fmul(minus[1], plus[1]))
     half = angle.atan2(e, minus[1], plus[0])
     turn = e.copysign(_limited_angle(e, z, e.fabs(e.fadd(half, half))), y)
     infinite = e.or_(is_infinite(e, x), is_infinite(e, y))
-    return e.select(infinite, number(e, x, INFINITY), logarithm.asinh(e, along)), turn
+    grown = _further(e, logarithm.asinh(e, along), left)
+    return e.select(infinite, number(e, x, INFINITY), grown), turn
 
 
 def complex_atanh(e: Emit, z: Pair) -> Pair:
@@ -358,14 +407,22 @@ def complex_atanh(e: Emit, z: Pair) -> Pair:
     far = e.fcmp("ogt", e.fmax_raw(a, e.fabs(y)), number(e, x, 2.0**500))
     away = e.fsub(one, a)
     squares = e.fma(away, away, e.fmul(y, y))
-    ratio = e.fdiv(e.fmul(a, number(e, x, 4.0)), squares)
-    real = e.fmul(number(e, x, 0.25), logarithm.log_plus_one(e, ratio))
+    # Beside a pole the squares vanish: there it is log(2 / |y|) / 2.
+    by_pole = e.fcmp("olt", squares, number(e, x, 2.0**-900))
+    b = e.select(by_pole, e.fmul(e.fabs(y), number(e, x, 2.0**100)), squares)
+    ratio = e.fdiv(e.fmul(a, e.select(by_pole, number(e, x, 2.0), number(e, x, 4.0))), b)
+    grown = logarithm.log_plus_one(e, ratio)
+    half, quarter = number(e, x, 0.5), number(e, x, 0.25)
+    real = e.fmul(e.select(by_pole, half, quarter), grown)
+    left = e.select(by_pole, number(e, x, 50 * math.log(2)), number(e, x, 0.0))
+    real = e.fadd(real, left)
     inverse = divide(e, (one, number(e, x, 0.0)), z)
     real = e.select(far, e.fabs(inverse[0]), real)
     across = e.fsub(e.fmul(away, e.fadd(one, a)), e.fmul(y, y))
     turn = angle.atan2(e, e.fadd(y, y), across)
     half_pi = e.copysign(number(e, x, math.pi / 2), y)
-    imaginary = e.select(far, half_pi, e.fmul(turn, number(e, x, 0.5)))
+    known = e.and_(far, e.or_(e.fcmp("ord", x, x), is_infinite(e, y)))
+    imaginary = e.select(known, half_pi, e.fmul(turn, half))
     zero = number(e, x, 0.0)
     real = e.select(e.or_(is_infinite(e, x), e.fcmp("oeq", x, zero)), zero, real)
     return e.copysign(real, x), imaginary

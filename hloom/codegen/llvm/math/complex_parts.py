@@ -85,7 +85,7 @@ def divide(e: Emit, x: Pair, y: Pair) -> Pair:
 
     Smith's: both are divided by the larger part of y, which keeps the signs of zeros right.
     """
-    (a, b), k = normalised(e, x)
+    (a, b), k = _raised(e, x)
     (c, d), below = normalised(e, y)
     up = e.sub(k, below)
     # Powers of two outside the range of `scaled` are beyond every float anyway.
@@ -111,6 +111,17 @@ def divide(e: Emit, x: Pair, y: Pair) -> Pair:
     return choose(e, e.and_(lost, e.and_(x_finite, y_infinite)), turned, result)
 
 
+def _raised(e: Emit, z: Pair) -> tuple[Pair, V]:
+    """z / 2**k with the larger part from 1 on, so far below infinity that sums stay finite; what
+    is small beside it keeps all its digits."""
+    largest = e.fmax_raw(e.fabs(z[0]), e.fabs(z[1]))
+    _, k = mantissa_and_exponent(e, largest, 1.0)
+    usual = e.and_(is_finite_part(e, largest), e.fcmp("ogt", largest, e.like(largest, 0.0)))
+    k = e.select(usual, e.smin(k, e.const(k.kind, 2, k.lanes)), e.const(k.kind, 0, k.lanes))
+    down = e.neg(k)
+    return (scaled(e, z[0], down), scaled(e, z[1], down)), k
+
+
 def _kinds(e: Emit, z: Pair) -> Pair:
     infinite = e.or_(is_infinite(e, z[0]), is_infinite(e, z[1]))
     return infinite, e.and_(is_finite_part(e, z[0]), is_finite_part(e, z[1]))
@@ -132,12 +143,18 @@ def root_of_normalised(e: Emit, z: Pair) -> tuple[Pair, V]:
     """The square root of a finite number near 1 (or zero), and its size."""
     x, y = z
     length = _plain_size(e, x, y)
-    t = e.fsqrt(e.fmul(e.like(x, 0.5), e.fadd(e.fabs(x), length)))
-    empty = e.fcmp("oeq", t, e.like(t, 0.0))
-    double = e.select(empty, e.like(t, 1.0), e.fadd(t, t))
+    t, double = _larger_root(e, z)
     other = e.fdiv(y, double)
     left = e.fcmp("olt", x, e.like(x, 0.0))
     return choose(e, left, (e.fabs(other), e.copysign(t, y)), (t, other)), length
+
+
+def _larger_root(e: Emit, z: Pair) -> Pair:
+    """The larger part of the root in size, and twice that, or 1 for 0."""
+    x, y = z
+    t = e.fsqrt(e.fmul(e.like(x, 0.5), e.fadd(e.fabs(x), _plain_size(e, x, y))))
+    empty = e.fcmp("oeq", t, e.like(t, 0.0))
+    return t, e.select(empty, e.like(t, 1.0), e.fadd(t, t))
 
 
 def square_root(e: Emit, z: Pair) -> Pair:
@@ -145,8 +162,12 @@ def square_root(e: Emit, z: Pair) -> Pair:
     x, y = z
     near, k = normalised(e, z)
     half = _half(e, k)
-    (real, imaginary), _ = root_of_normalised(e, near)
-    result = scaled(e, real, half), scaled(e, imaginary, half)
+    root, double = _larger_root(e, near)
+    # By the root of its scale only: beside a large real part it would vanish.
+    other = e.fdiv(scaled(e, y, e.neg(half)), double)
+    root = scaled(e, root, half)
+    left = e.fcmp("olt", x, e.like(x, 0.0))
+    result = choose(e, left, (e.fabs(other), e.copysign(root, y)), (root, other))
     zero, endless = e.like(x, 0.0), e.like(x, INFINITY)
     # An infinite real part, beside a finite or NaN imaginary one.
     up = e.select(e.fcmp("uno", y, y), y, e.copysign(zero, y))
