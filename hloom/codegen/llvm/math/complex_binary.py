@@ -10,9 +10,8 @@ from hloom.codegen.llvm.math.complex_functions import (
     complex_log,
     exponential_limits,
     lifted,
-    number,
 )
-from hloom.codegen.llvm.math.complex_parts import Pair
+from hloom.codegen.llvm.math.complex_parts import Pair, number
 from hloom.codegen.llvm.math.parts import clamped, scaled, two_product
 from hloom.codegen.llvm.math.trigonometric import cosine, sine
 

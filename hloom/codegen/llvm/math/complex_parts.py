@@ -16,6 +16,11 @@ Pair = tuple[V, V]
 INFINITY = math.inf
 
 
+def number(e: Emit, like: V, value: float) -> V:
+    """A constant of the type of `like`."""
+    return e.like(like, value)
+
+
 def is_zero(e: Emit, z: Pair) -> V:
     """Whether both parts are zeros."""
     return e.and_(*[e.fcmp("oeq", v, e.like(v, 0.0)) for v in z])
