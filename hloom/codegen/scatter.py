@@ -1,4 +1,4 @@
-"""Scatter and select-and-scatter: kernels that write where data says.
+"""Scatter: kernels that write where data says.
 
 The output holds the operand already (the two share a buffer). Scatter walks the indices in order
 on every step of the grid, and the grid cuts the window where its place is fixed: steps own disjoint
@@ -12,19 +12,16 @@ from collections.abc import Sequence
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
-from hloom.codegen.blocked_fold import Restart, blocked_loop, fold_kind
+from hloom.codegen.blocked_fold import Restart, blocked_loop, fold_kind, identity
 from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_data import both
 from hloom.codegen.elements_fold import apply, nest
-from hloom.codegen.elements_window import window_position
-from hloom.codegen.scratch_sums import ScratchSums, Sums, selected_type, sums_of
+from hloom.codegen.scratch_sums import ScratchSums, Sums, sums_of
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import PRED, S64, Value
 
-# Shorter rows that fill no vectors go element by element.
-LEAST_ROW = 8
 LANES_OF_WINDOW = 4
 
 
@@ -147,11 +144,7 @@ class _Scatter:
             return ScratchSums(self.e, self.outputs[0], places, along, lanes, sums.of)
 
         if not sums.block:
-            own = scratch()
-            own.fill(index)
-            self.own.append(own)
-            self.all_updates(at)
-            self.own.pop().finish(index)
+            self._in_copies(at, [scratch() for _ in range(sums.copies)], index)
             return
         zero = self.e.builder.constant(sums.of, -0.0 if sums.of.is_floating else 0)
 
@@ -174,6 +167,39 @@ class _Scatter:
             return ()
 
         blocked_loop(self.e, prod(sizes), (), one, Restart(begin, join), run=sums.block)
+
+    def _in_copies(
+        self, at: list[Affine], copies: Sequence[ScratchSums], index: Sequence[Affine]
+    ) -> None:
+        """All updates, of as many neighbours as there are copies each in its own."""
+        e, kind, of = self.e, self.kind or "add", copies[0].of
+        neutral = e.builder.constant(of, identity(kind, of))
+        copies[0].fill(index)
+        for copy in copies[1:]:
+            copy.fill(index, neutral)
+        sizes = [self.updates[0].shape.dims[d] for d in self.batch]
+
+        def one(k: Affine, own: ScratchSums) -> Sequence[Value]:
+            for d, x in zip(self.batch, e.indices.digits(k, sizes)):
+                at[d] = x
+            self.own.append(own)
+            self.update(tuple(at), [at[d] for d in self.batch])
+            self.own.pop()
+            return ()
+
+        def neighbours(k: Affine) -> Sequence[Value]:
+            for n, copy in enumerate(copies):
+                one(k.plus(constant(n)), copy)
+            return ()
+
+        count = prod(sizes)
+        whole = count - count % len(copies)
+        e.loop(whole, (), neighbours, step=len(copies))
+        for k in range(whole, count):
+            one(constant(k), copies[0])
+        for copy in copies[1:]:
+            copy.add_to(copies[0], index, kind)
+        copies[0].finish(index)
 
     def update(self, at: Index, batch: list[Affine]) -> None:
         """Combine the updates at an index with the outputs, if their window is inside."""
@@ -235,6 +261,9 @@ class _Scatter:
             outputs, target = [own.source], own.place(target)
             values = [b.convert(values[0], own.of)]
         old = [e.load(output, target) for output in outputs]
+        if self.kind in ("maximum", "minimum") and not shape and not old[0].dtype.is_pred:
+            self._choose(self.kind, outputs[0], target, old[0], values[0])
+            return
         if self.kind is not None:
             results = [b.binary(self.kind, old[0], values[0])]
         else:
@@ -242,150 +271,18 @@ class _Scatter:
         for output, x in zip(outputs, results):
             e.store(output, target, x)
 
-
-def select_and_scatter_kernel(i: Instruction, device: Device) -> Emitted:
-    """A kernel for select-and-scatter: the grid cuts the dimensions without a window.
-
-    Each step first fills its part of the output with the initial value, then walks the source:
-    one pass over the window finds what is selected in every lane, the second adds there.
-    """
-    x, source, init = i.operands
-    dims = i.attrs.window.dimensions
-    sizes = i.shape.dims
-    plain = [d for d, w in enumerate(dims) if w.is_trivial]
-    windowed = [d for d in range(len(sizes)) if d not in plain]
-    minor = plain[-1] if plain and plain[-1] == len(sizes) - 1 else None
-    length = sizes[minor] if minor is not None else 1
-    width = max(compute_bytes(x.shape.dtype), 4)
-    lanes = min(max(device.compute.vector_bytes // width, 1), length)
-    if length % lanes:
-        lanes = 1 if length < LEAST_ROW else lanes
-    grid_dims = [d for d in plain if d != minor]
-    tiles = -(-length // lanes)
-    body = Body(i.name, False, [(x, 0), (source, 1), (init, 2)], [(i, ())], [i])
-    if i.operands.index(x) == i.operands.index(source):
-        body.leaves = [(x, 0), (init, 2)]
-    rows = prod(sizes[d] for d in grid_dims)
-    emitter = KernelEmitter(body, (rows * tiles,), device)
-    e = emitter.elements
-    if 0 in sizes:
-        return emitter.finish()
-    number = e.indices.scalar(emitter.builder.grid_indices[0], 0, rows * tiles - 1)
-    fixed = e.indices.digits(e.indices.quotient(number, tiles), [sizes[d] for d in grid_dims])
-    tile = e.indices.remainder(number, tiles)
-    writer = _SelectAndScatter(emitter, i, plain, windowed, minor, lanes)
-    at = [ZERO] * len(sizes)
-    for d, k in zip(grid_dims, fixed):
-        at[d] = k
-    e.one_tile(tile, lanes, length, lambda start, n: writer.run(at, start, n))
-    return emitter.finish()
-
-
-class _SelectAndScatter:
-    """Writes one step: fill, then select and add at every position of the source."""
-
-    def __init__(
-        self,
-        emitter: KernelEmitter,
-        i: Instruction,
-        plain: list[int],
-        windowed: list[int],
-        minor: int | None,
-        lanes: int,
-    ) -> None:
-        self.emitter = emitter
-        self.i = i
-        self.plain = plain
-        self.windowed = windowed
-        self.minor = minor
-        self.sums: ScratchSums | None = None
-        """Where sums are kept instead of the output."""
-
-    def run(self, at: list[Affine], start: Affine, lanes: int) -> None:
-        e, b, i = self.emitter.elements, self.emitter.builder, self.i
-        e.tile = (lanes,) if lanes > 1 else ()
-        at = list(at)
-        if self.minor is not None:
-            at[self.minor] = start.plus(e.indices.lane(0, lanes, 1))
-        output = self.emitter.outputs[0]
-        places = {d: i.shape.dims[d] for d in self.windowed}
-        init = b.broadcast(e.value(i.operands[2], ()), e.tile)
-        of = selected_type(i, lanes, e.device)
-        self.sums = ScratchSums(e, output, places, self.minor, lanes, of) if of else None
-
-        def fill(position: Sequence[Affine]) -> Sequence[Value]:
-            e.store(output, self._index(at, position), init)
-            return ()
-
-        if self.sums is None:
-            nest(e, list(places.values()), (), fill)
+    def _choose(self, kind: str, output: Source, target: Index, old: Value, value: Value) -> None:
+        """A maximum or minimum of single numbers. Few of many are new ones: where the old one
+        stands nothing is stored, so that who reads it next need not wait."""
+        e, b = self.e, self.e.builder
+        if value.dtype.is_floating:  # also where either is a NaN, and for zeros of both signs
+            is_less = b.compare("LT" if kind == "maximum" else "GT", value, old)
+            is_new = b.unary("not", is_less, PRED)
         else:
-            self.sums.fill(at, e.value(i.operands[2], ()))
-        sizes = i.operands[1].shape.dims
+            is_new = b.compare("GT" if kind == "maximum" else "LT", value, old)
 
-        def visit(position: Sequence[Affine]) -> Sequence[Value]:
-            self._visit(self._index(at, position))
+        def store() -> Sequence[Value]:
+            e.store(output, target, b.binary(kind, old, value))
             return ()
 
-        nest(e, [sizes[d] for d in self.windowed], (), visit)
-        if self.sums is not None:
-            self.sums.finish(at)
-
-    def _index(self, at: list[Affine], position: Sequence[Affine]) -> Index:
-        index = list(at)
-        for d, x in zip(self.windowed, position):
-            index[d] = x
-        return tuple(index)
-
-    def _visit(self, at: Index) -> None:
-        """Select within the window of one source position, and add there."""
-        e, b, i = self.emitter.elements, self.emitter.builder, self.i
-        x, source, _ = i.operands
-        dims = i.attrs.window.dimensions
-        extents = [dims[d].size for d in self.windowed]
-        shape = e.tile
-        best = b.constant(x.shape.dtype, 0, shape)
-        chosen = b.constant(S64, -1, shape)
-
-        def under(position: Sequence[Affine]) -> tuple[Index, Value | None, Affine]:
-            offsets = [ZERO] * len(dims)
-            number = ZERO
-            for d, k in zip(self.windowed, position):
-                offsets[d] = k
-                number = number.times(dims[d].size).plus(k)
-            where, inside = window_position(e, at, offsets, dims, x.shape.dims)
-            return where, inside, number
-
-        def look(position: Sequence[Affine], *carried: Value) -> Sequence[Value]:
-            value, index = carried
-            where, inside, number = under(position)
-            elements = b.broadcast(e.value(x, where, inside), shape)
-            [keep] = apply(e, i.called[0], [value, elements])
-            first = b.compare("LT", index, b.constant(S64, 0, shape))
-            take = b.binary("or", first, b.unary("not", b.broadcast(keep, shape)))
-            if inside is not None:
-                take = b.binary("and", take, b.broadcast(inside, shape))
-            here = b.broadcast(e.scalar(number), shape)
-            return [b.select(take, elements, value), b.select(take, here, index)]
-
-        _, chosen = nest(e, extents, (best, chosen), look)
-        source_values = b.broadcast(e.value(source, at), shape)
-
-        def add(position: Sequence[Affine]) -> Sequence[Value]:
-            where, inside, number = under(position)
-            mask = b.compare("EQ", chosen, b.broadcast(e.scalar(number), shape))
-            if inside is not None:
-                mask = b.binary("and", mask, b.broadcast(inside, shape))
-            if self.sums is not None:
-                target, where = self.sums.source, self.sums.place(where)
-            else:
-                target = self.emitter.outputs[0]
-            old = b.broadcast(e.load(target, where, mask), shape)
-            if self.sums is not None:
-                new = b.binary("add", old, b.convert(source_values, self.sums.of))
-            else:
-                [new] = apply(e, i.called[1], [old, source_values])
-            e.store(target, where, b.broadcast(new, shape), mask)
-            return ()
-
-        nest(e, extents, (), add)
+        b.if_(is_new, store, lambda: ())

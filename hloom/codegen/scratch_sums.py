@@ -7,6 +7,9 @@ one: as many updates as make 32 terms in each place
 are a block, whose sums are added to those
 of the blocks before it (`blocked_fold.py`); where all of a block meets in one place, it is a long
 one, and still not longer than the whole.
+
+Where rows are single numbers and neighbours meet in one place, as sorted ones do, each waits until
+the one before is stored. So neighbours go to copies of the places, which are joined in the end.
 """
 
 from __future__ import annotations
@@ -33,15 +36,18 @@ BLOCK_TERMS = 32
 MOST_SHARE = 1 / 4
 # Longer rows cost more in a wider type than in blocks, in parts of a vector of it.
 WIDE_ROW = 2
+# As many neighbours as a processor has at work while one is stored and read again.
+COPIES = 4
 
 
 class Sums(NamedTuple):
-    """How sums are kept: in which type, of how many elements of a row at a time, and how many
-    updates are a block (0: all)."""
+    """How sums are kept: in which type, of how many elements of a row at a time, how many updates
+    are a block (0: all), and in how many copies."""
 
     of: DType
     lanes: int
     block: int = 0
+    copies: int = 1
 
 
 def sums_of(
@@ -50,7 +56,8 @@ def sums_of(
     """How the sums of a scatter whose windows stand still are kept, of up to so many elements of a
     row at a time; None: in its output."""
     a, of = i.attrs, i.operands[0].shape.dtype
-    if count > 1 or a.unique_indices or not rounds(fold_kind(i.called[0]) or "", of):
+    kind = fold_kind(i.called[0]) or ""
+    if count > 1 or a.unique_indices or not kind:
         return None
     dims, update = i.operands[0].shape.dims, i.operands[-1].shape.dims
     places = prod(dims[d] for d in (*a.inserted_window_dims, *a.input_batching_dims))
@@ -59,13 +66,21 @@ def sums_of(
     most = share_bytes(device, MOST_SHARE)
     if places * F64.size_bytes > most:
         return None
+    copies = COPIES if COPIES * places * F64.size_bytes <= min(most, SCRATCH_BYTES) else 1
+    if not rounds(kind, of):
+        # Maxima and minima wait for nothing: they are seldom stored (`scatter.py`).
+        is_sum = kind in ("add", "and", "or", "xor") and of.is_integral and of.bits >= 8
+        if copies == 1 or terms < LEAST_TERMS * places or not is_sum or lanes * row > 1:
+            return None
+        return Sums(of, 1, copies=copies)
     if of.is_floating and of.bits < 32:
         return _sums_that_fit(F32, lanes, row, places, device) if terms >= places else None
     if terms < LEAST_TERMS * places:
         return None
     is_short = row * F64.size_bytes * WIDE_ROW <= device.compute.vector_bytes
     if of is F32 and (a.indices_are_sorted or is_short):
-        return _sums_that_fit(F64, lanes, row, places, device)
+        sums = _sums_that_fit(F64, lanes, row, places, device)
+        return sums if sums is None or row > 1 else sums._replace(copies=copies)
     block = BLOCK_TERMS * places
     levels = len(block_sizes(terms, run=block))
     fits = levels * places * min(row, device.compute.vector_bytes) * of.size_bytes <= most
@@ -149,7 +164,7 @@ class ScratchSums:
 
         self._each(at, move)
 
-    def add_to(self, outer: ScratchSums | None, at: Sequence[Affine]) -> None:
+    def add_to(self, outer: ScratchSums | None, at: Sequence[Affine], kind: str = "add") -> None:
         """Add the sums of a block to those of the blocks before it; None: to the output."""
         e, b = self.e, self.e.builder
 
@@ -158,7 +173,7 @@ class ScratchSums:
             if outer is not None:
                 target, there = outer.source, outer.place(index)
             x, y = e.load(target, there), e.load(self.source, self.place(index))
-            e.store(target, there, b.binary("add", x, y))
+            e.store(target, there, b.binary(kind, x, y))
 
         self._each(at, move)
 

@@ -168,3 +168,37 @@ ENTRY e {{
             < 1e-6
         )
         assert np.max(np.abs(found - exact) / exact) < 1e-5
+
+
+KINDS = ["add", "maximum", "minimum", "and", "or", "xor", "multiply"]
+WHOLE = {"s32": np.int32, "u8": np.uint8, "s64": np.int64, "pred": np.bool_}
+
+
+@pytest.mark.parametrize("order", ["sorted", "drawn"])
+@pytest.mark.parametrize("dtype", [*NUMPY, *WHOLE])
+@pytest.mark.parametrize("kind", KINDS)
+def test_neighbours_that_meet_are_as_if_one_came_after_the_other(kind, dtype, order):
+    kinds = {"c64": ["add", "multiply"], "pred": ["and", "or", "xor", "maximum", "minimum", "add"]}
+    if (dtype in NUMPY and kind in ("and", "or", "xor")) or kind not in kinds.get(dtype, KINDS):
+        pytest.skip("not defined")
+    rng = np.random.default_rng(1)
+    text = segments(dtype, (1003,), 7, (), ", indices_are_sorted=true" * (order == "sorted"))
+    module = hloom.parse(text.replace("add(a, b)", f"{kind}(a, b)"))
+    at = rng.integers(-1, 8, (1003, 1)).astype(np.int32)
+    if order == "sorted":
+        at.sort(axis=0)
+    of = (NUMPY | WHOLE)[dtype]
+    x, u = [rng.integers(0, 2 if kind == "multiply" else 90, n).astype(of) for n in (7, 1003)]
+    if kind == "add" and dtype in ("bf16", "f16"):
+        u = (u % 2).astype(of)  # sums that are exact
+    if kind in ("maximum", "minimum") and dtype in ("f32", "f64", "bf16", "f16"):
+        u[:20] = -u[:20]
+        x[:] = of("-inf") if kind == "maximum" else of("inf")
+        u[3], u[100], x[6] = of("nan"), of("-inf"), of("nan")
+        u[at[:, 0] == 2] = rng.choice([of(0.0), of(-0.0)], int((at == 2).sum()))
+    result = np.asarray(hloom.compile(module, threads=2)(x, at, u))
+    expected = hloom.evaluate(module, x, at, u).array
+    assert expected is not None
+    if dtype in WHOLE or kind != "add":
+        assert result.tobytes() == expected.tobytes() or np.isnan(expected).any()
+    np.testing.assert_array_equal(result.astype(np.complex128), expected.astype(np.complex128))

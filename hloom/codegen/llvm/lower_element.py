@@ -62,9 +62,31 @@ def folding(low: KernelLowering, opcode: str, dtype: DType) -> Callable[[Item, I
     return lambda a, b: (low.each(apply, a[0], b[0]),)
 
 
+def _in_range(low: KernelLowering, op: Op) -> V | None:
+    """`x >= 0 and x <= c` of one integer as one comparison, without sign; None if it is none."""
+    first, last = [x.op for x in op.operands]
+    if op.result.shape or first is None or last is None:
+        return None
+    if any(y.opcode != "compare" or not y.operands[0].dtype.is_signed_int for y in (first, last)):
+        return None
+    ends = [y.operands[1].op for y in (first, last)]
+    if any(end is None or end.opcode != "constant" for end in ends):
+        return None
+    low_end, high_end = [end.attrs["value"] for end in ends if end is not None]
+    directions = first.attrs["direction"], last.attrs["direction"]
+    if first.operands[0] is not last.operands[0] or directions not in (("GE", "LE"), ("GE", "LT")):
+        return None
+    if low_end != 0 or high_end < 0:
+        return None
+    [x], [end] = low.rows[last.operands[0]], low.rows[last.operands[1]]
+    return low.e.icmp("ule" if directions[1] == "LE" else "ult", x, end)
+
+
 def elementwise(low: KernelLowering, op: Op) -> Rows:
     """HLO's elementwise operations with operands of one type."""
     operands, opcode = op.operands, op.opcode
+    if opcode == "and" and (inside := _in_range(low, op)) is not None:
+        return [inside]
     dtype = operands[0].dtype
     if dtype.is_complex:
         return _elementwise_complex(low, op)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hloom.codegen.elements_fold import is_applicable
-from hloom.codegen.scatter import scatter_kernel, select_and_scatter_kernel
+from hloom.codegen.scatter import scatter_kernel
+from hloom.codegen.select_and_scatter import select_and_scatter_kernel
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.thunk import Thunk
