@@ -164,15 +164,6 @@ def collective_ns(
     return hops * max(latencies) + (size_bytes * share / slowest * 1e9 if slowest else 0.0)
 
 
-def start_bytes(device: Device) -> float:
-    """How many bytes a device could receive while a collective begins: what one that is priced by
-    its bytes costs apart from them. Of two ways of resharding the one with fewer collectives wins
-    by so much."""
-    engine = _communication(device)
-    rate = engine.bandwidth_bytes_per_s or device.memory_spaces[0].bandwidth_bytes_per_s
-    return (engine.latency_ns or device.costs.meeting_ns) * rate * 1e-9
-
-
 def _communication(device: Device) -> Engine:
     """What a device sends over where no link is described; main memory if nothing is said."""
     for engine in device.engines:

@@ -15,7 +15,6 @@ from hloom.device.timing import (
     floor,
     kernel_ns,
     routine_ns,
-    start_bytes,
 )
 from hloom.device.topology import alike, topology_named
 
@@ -77,12 +76,3 @@ def test_a_floor_is_the_longest_of_what_must_be_done():
     slow = replace(host, costs=Costs(kernel_ns=0.0))
     assert floor(slow, {}, 0, {0: near}) == (pytest.approx(near / 1e11 * 1e9 / units), "cache 1")
     assert floor(slow, {}, 0, {0: far}).bound == "memory"
-
-
-def test_a_collective_costs_what_its_link_could_carry_meanwhile():
-    assert start_bytes(SIM) == pytest.approx(2000 * 1e-9 * 1e9)
-    host = known_device("x86-64-v3")
-    rate = host.memory_spaces[0].bandwidth_bytes_per_s
-    assert start_bytes(host) == pytest.approx(host.costs.meeting_ns * rate * 1e-9)
-    slow = replace(host, costs=Costs(meeting_ns=1e6))
-    assert start_bytes(slow) == pytest.approx(rate * 1e-3)

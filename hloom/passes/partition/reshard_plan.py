@@ -19,7 +19,8 @@ from math import prod
 from hloom.passes.partition.tiling import Axes, Tiling, common_prefix
 
 STEP_BYTES = 16.0
-"""What a collective costs apart from its bytes: of two ways with equal bytes the shorter wins."""
+"""Bytes are what is made few. Of two ways whose bytes are about equal the shorter wins, by so many
+for each collective: less than a row of anything that is worth cutting, on whatever machine."""
 SLICE_BYTES = 0.01
 """So that of two free ways the shorter is taken."""
 MOST_STATES = 4000

@@ -59,7 +59,7 @@ STEPS_PER_UNIT = 4
 """Long rows, or parts of what is cut, so that all cores have some."""
 MOST_STEPS = 64
 """Of what is cut in parts, on however many cores: each is worth a start, and all are added up."""
-MEETINGS = 8
+MEETINGS = 16
 """How many times what a meeting of devices costs its bytes may take, to be combined with others."""
 PROGRAM_CALLS = frozenset(["hloom_manual_region"])
 """Custom calls whose handlers are programs of their own: they take arrays as callers have them."""
@@ -119,7 +119,7 @@ def collective_combination(device: Device | None) -> Pass:
     """Several small collectives as one, as long as what a meeting costs shows beside its bytes:
     what is combined waits for the last operand, and all of them are in memory until then."""
     costs = device.costs if device is not None else Costs()
-    most = int(MEETINGS * costs.run_ns / costs.byte_ns)
+    most = int(MEETINGS * costs.meeting_ns / costs.byte_ns)
     return Pipeline(
         "combination",
         (
