@@ -78,7 +78,7 @@ NAMED = {
     "passes/fuse/group.py:cached_bytes": DEFAULTS,
     "passes/fuse/group.py:row_bytes": DEFAULTS,
     "passes/fuse/group.py:vector_floats": DEFAULTS,
-    "passes/partition/reshard_plan.py:STEP_BYTES": "a tie: bytes are what is made few, on every machine",
+    "passes/partition/reshard_plan.py:STEP_BYTES": "breaks ties: bytes are what is made few",
     "passes/simplify/constant_folding.py:result_limit_bytes": EFFORT,
     "program/c_fft.py:VECTOR_BYTES": "of the widest code of fft_tile.inc: memory is counted for it",
     "program/c_scratch.py:NAME_BYTES": SIZED,
