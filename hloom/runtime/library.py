@@ -121,6 +121,7 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
         ],
     ),
     "hl_fft_plan": (c_int64, [c_int64, c_int64, c_int64, c_void_p]),
+    "hl_rng_get_and_update_state": (c_int32, [c_void_p, c_void_p, c_uint64, c_uint64]),
     "hl_crc32": (c_uint32, [c_uint32, c_void_p, c_int64]),
     "hl_program_new": (c_void_p, [c_void_p]),
     "hl_program_release": (None, [c_void_p]),

@@ -32,6 +32,7 @@ from hloom.ir.text.options import PrintOptions
 from hloom.ir.values.sharding_data import join_array
 from hloom.ir.verify import verify
 from hloom.passes.partition.whole_program import partitioned, split_arguments
+from hloom.types.literal import Literal
 from tests.fuzz import partition_sketch_calls  # noqa: F401  its kinds of steps
 from tests.fuzz.check_native import (
     NotJudged,
@@ -44,9 +45,11 @@ from tests.fuzz.check_native import (
     literal_leaves,
 )
 from tests.fuzz.partition_sketch import Sketch
+from tests.fuzz.planted_own import LARGE, OWN, large, partitioned_singles
 from tests.fuzz.programs import programs as texts
 from tests.fuzz.run_devices import _equal, arrays, text_of
 from tests.fuzz.run_native import drawn, is_tried
+from tests.random_arguments import is_replicated
 
 MOST_INSTRUCTIONS = 150
 """Of a program that is compiled so often."""
@@ -150,7 +153,7 @@ def program_of(name: str, module: Module, trial: Trial, kind: str = "one device"
     if len(list(module.instructions())) > MOST_INSTRUCTIONS:
         return None
     leaves_of = (x for i in module.instructions() for x in i.shape.leaves())
-    if any(x.is_array and x.size > MOST_ELEMENTS for x in leaves_of):
+    if any(x.is_array and x.size > MOST_ELEMENTS for x in leaves_of) and module.name not in LARGE:
         return None
     try:
         verify(module)
@@ -168,6 +171,11 @@ def _judged(name: str, module: Module, trial: Trial, kind: str) -> Program:
         if kind == "devices":
             devices = range(module.replica_count * module.num_partitions)
             given = [random_arguments(module, 100 * trial.seed + d) for d in devices]
+            for k, p in enumerate(module.entry.parameters):
+                for each in given if is_replicated(p) else ():
+                    each[k] = given[0][k]
+            if module.name in LARGE:  # sums in another order
+                given = [[_whole(x) for x in each] for each in given]
             return Program(kind, name, module, trial, given, evaluate_lockstep(module, given))
         arguments = arguments_of(module, trial)
         wanted = judged(module, arguments)
@@ -175,6 +183,11 @@ def _judged(name: str, module: Module, trial: Trial, kind: str) -> Program:
     if kind != "partitioned":
         given = [leaf.array for a in arguments for leaf in literal_leaves(a)]
     return Program(kind, name, module, trial, given, wanted)
+
+
+def _whole(x: Literal) -> Literal:
+    """The same numbers, rounded to whole ones."""
+    return Literal.of(np.rint(x.array), x.shape) if x.shape.dtype.is_floating else x
 
 
 def _met(runnable: Any, module: Module) -> frozenset[str]:
@@ -192,7 +205,7 @@ def _met(runnable: Any, module: Module) -> frozenset[str]:
 
 
 def _of_text(name: str, text: str) -> Program | None:
-    """A program of the tests, by how it is written."""
+    """A program of the tests, by how it is written; those of our own may be large."""
     module = parse_module(text)
     count = module.replica_count * module.num_partitions
     if count > 16:
@@ -203,11 +216,18 @@ def _of_text(name: str, text: str) -> Program | None:
 def chosen() -> Iterator[Program]:
     """Programs of the tests, each of which meets something that few before it meet."""
     seen = Counter[str]()
-    for number, text in enumerate((*OWN, *texts())):
+    for number, text in enumerate((*OWN, *large(), *texts())):
         with suppress(HloError, RecursionError, MemoryError):
             program = _of_text(f"text {number}", text)
             if program is not None and any(seen[m] < EACH for m in program.met):
                 seen.update(program.met)
+                yield program
+    for opcode, module in partitioned_singles():
+        name, lacking = f"partitioned {opcode}", seen[f"rule {opcode}, cut"] < EACH
+        with suppress(HloError, RecursionError, MemoryError):
+            program = program_of(name, module, Trial(), "partitioned") if lacking else None
+            if program is not None:
+                seen[f"rule {opcode}, cut"] += 1
                 yield program
 
 
@@ -231,64 +251,6 @@ def drawn_programs() -> Iterator[Program]:
                 program = program_of(f"drawn {number}", module, how, kind)
             if program is not None:
                 yield program
-
-
-RECURRENT = """HloModule recurrent
-more { s = (s32[], f32[6,4], f32[5,6,4], f32[4,4]) parameter(0)
- i = s32[] get-tuple-element(s), index=0
- n = s32[] constant(5)
- ROOT c = pred[] compare(i, n), direction=LT }
-body { s = (s32[], f32[6,4], f32[5,6,4], f32[4,4]) parameter(0)
- i = s32[] get-tuple-element(s), index=0
- h = f32[6,4] get-tuple-element(s), index=1
- xs = f32[5,6,4] get-tuple-element(s), index=2
- w = f32[4,4] get-tuple-element(s), index=3
- z = s32[] constant(0)
- x1 = f32[1,6,4] dynamic-slice(xs, i, z, z), dynamic_slice_sizes={1,6,4}
- x = f32[6,4] reshape(x1)
- p = f32[6,4] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
- g = f32[6,4] add(p, h)
- t = f32[6,4] tanh(g)
- o = s32[] constant(1)
- j = s32[] add(i, o)
- ROOT r = (s32[], f32[6,4], f32[5,6,4], f32[4,4]) tuple(j, t, xs, w) }
-ENTRY e { h = f32[6,4] parameter(0)
- xs = f32[5,6,4] parameter(1)
- w = f32[4,4] parameter(2)
- i = s32[] constant(0)
- t = (s32[], f32[6,4], f32[5,6,4], f32[4,4]) tuple(i, h, xs, w)
- l = (s32[], f32[6,4], f32[5,6,4], f32[4,4]) while(t), condition=more, body=body
- ROOT r = f32[6,4] get-tuple-element(l), index=1 }"""
-CHOLESKY = """HloModule factor
-ENTRY e { x = f32[4,4] parameter(0)
- t = f32[4,4] transpose(x), dimensions={1,0}
- p = f32[4,4] dot(x, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
- i = s32[4,4] iota(), iota_dimension=0
- j = s32[4,4] iota(), iota_dimension=1
- d = pred[4,4] compare(i, j), direction=EQ
- f = f32[4,4] convert(d)
- n = f32[4,4] add(p, f)
- c = f32[4,4] cholesky(n), lower=true
- ROOT s = f32[4,4] triangular-solve(c, x), left_side=true, lower=true, transpose_a=NO_TRANSPOSE }"""
-SENT = """HloModule sent, num_partitions=2
-ENTRY e { x = f32[5] parameter(0)
- t = token[] after-all()
- s = (f32[5], u32[], token[]) send(x, t), channel_id=1,
-   frontend_attributes={_xla_send_recv_source_target_pairs={{0,1}}}
- r = (f32[5], u32[], token[]) recv(t), channel_id=1,
-   frontend_attributes={_xla_send_recv_source_target_pairs={{0,1}}}
- rd = (f32[5], token[]) recv-done(r), channel_id=1
- sd = token[] send-done(s), channel_id=1
- g = f32[5] get-tuple-element(rd), index=0
- ROOT y = f32[5] add(g, x) }"""
-FOURIER = """HloModule transformed
-ENTRY e { x = c64[3,101] parameter(0)
- y = c64[3,101] fft(x), fft_type=FFT, fft_length={101}
- r = f32[3,202] parameter(1)
- s = c64[3,102] fft(r), fft_type=RFFT, fft_length={202}
- ROOT t = (c64[3,101], c64[3,102]) tuple(y, s) }"""
-OWN = (RECURRENT, CHOLESKY, SENT, FOURIER)
-"""What texts of the tests do not reach."""
 
 
 def programs(least: int) -> Iterator[Program]:

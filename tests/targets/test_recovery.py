@@ -356,6 +356,22 @@ def test_who_compiles_may_take_the_words(monkeypatch):
     assert len(told) == 1 and "pass algsimp" in told[0]
 
 
+def test_a_random_state_goes_on_in_the_interpreter(monkeypatch):
+    text = """HloModule states
+    ENTRY e { a = u64[2] rng-get-and-update-state(), delta=3
+      b = u64[2] rng-get-and-update-state(), delta=2, control-predecessors={a}
+      ROOT t = (u64[2], u64[2]) tuple(a, b) }"""
+    wanted = hloom.compile(text)
+    registry = lowering.CPU_LOWERS
+    items = {**registry._items, "rng-get-and-update-state": raising(KeyError("state"))}
+    monkeypatch.setattr(registry, "_items", items)
+    with pytest.warns(CompilerFaultWarning, match="rng-get-and-update-state"):
+        exe = hloom.compile(text)
+    for _ in range(3):
+        for got, want in zip(exe(), wanted(), strict=True):
+            np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
 @pytest.mark.parametrize("plant", plants()[::7], ids=str)
 def test_planted_faults(plant):
     """One in seven of those that `python -m tests.fuzz.plant_faults` plants in many programs."""

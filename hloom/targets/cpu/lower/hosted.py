@@ -8,10 +8,11 @@ own in the text of a call site; operands and results are handed over as bytes.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from hloom.program.thunks.thunk import Thunk
 from hloom.runtime import ffi
 from hloom.runtime.arguments import ordered_back
 from hloom.runtime.buffer import in_layout, unpacked
+from hloom.runtime.library import library
 from hloom.targets.cpu.lowering import Lowering
 from hloom.types.dtype import U8
 from hloom.types.literal import Literal
@@ -47,6 +49,8 @@ BETWEEN = opcodes(COLLECTIVE, DEVICE_ID, TRANSFER) | opcodes_where(
 """What only all devices together can do."""
 STATEFUL = opcodes(SIDE_EFFECT) - BETWEEN
 """What has to do with more than its operands."""
+RANDOM = frozenset(["rng", "rng-get-and-update-state"])
+"""Of these, what the interpreter does with the random state of the run that asks it."""
 BUILT_IN = "lapack_"
 """How names of handlers begin that are hloom's own."""
 HALVES = opcodes(ASYNC_CHAIN)
@@ -55,7 +59,8 @@ HALVES = opcodes(ASYNC_CHAIN)
 
 def can_be_hosted(i: Instruction) -> bool:
     """Whether the interpreter can do an instruction, and all it calls, by itself."""
-    return _can_evaluate([i], STATEFUL | BETWEEN | HALVES, with_tokens=False) and all(
+    never = (STATEFUL | BETWEEN | HALVES) - RANDOM
+    return _can_evaluate([i], never, with_tokens=False) and all(
         leaf.is_array for x in i.operands for leaf in x.shape.leaves()
     )
 
@@ -165,7 +170,7 @@ class _Hosted:
         module = self.module
         count = module.replica_count * module.num_partitions
         if count == 1:
-            return evaluate(module, *arguments, options=OPTIONS)
+            return self._alone(call, arguments)
         with self.changed:
             run = next((r for r in self.runs if call.device not in r.arguments), None)
             if run is None:
@@ -185,6 +190,35 @@ class _Hosted:
             raise run.error
         assert run.results is not None
         return run.results[call.device]
+
+    def _alone(self, call: ffi.Call, arguments: list[Literal]) -> Literal:
+        """The value on one device; a random state goes on where the run's stands."""
+        if not any(i.opcode in RANDOM for i in self.module.instructions()):
+            return evaluate(self.module, *arguments, options=OPTIONS)
+        used = [0]
+
+        def note(i: Instruction) -> None:
+            if i.opcode in RANDOM:
+                used[0] += 1 if i.opcode == "rng" else i.attrs.delta
+
+        with _STATE:
+            state = _state_after(call, 0)
+            options = replace(OPTIONS, rng_state=state, seed=state, on_instruction=note)
+            result = evaluate(self.module, *arguments, options=options)
+            _state_after(call, used[0])
+        return result
+
+
+_STATE = threading.Lock()
+
+
+def _state_after(call: ffi.Call, delta: int) -> int:
+    """The random state of the run that calls, which grows by `delta` then."""
+    words = (ctypes.c_uint64 * 2)()
+    low, high = delta & (2**64 - 1), (delta >> 64) & (2**64 - 1)
+    if library().hl_rng_get_and_update_state(call.context, words, low, high):
+        raise ffi.HandlerError("the run has no random state")
+    return words[0] | (words[1] << 64)
 
 
 @dataclass(eq=False)
@@ -253,7 +287,10 @@ def whole(module: Module) -> Module | None:
     """A module of one instruction, which is to be evaluated as this module; None where the
     interpreter alone cannot do that."""
     body = [i for i in module.entry.instructions if i.opcode != "parameter"]
-    if not _can_evaluate(body, STATEFUL, with_tokens=True):
+    never = STATEFUL
+    if module.replica_count * module.num_partitions == 1:
+        never -= RANDOM
+    if not _can_evaluate(body, never, with_tokens=True):
         return None
     ends = (*module.entry.parameters, module.entry.root)
     if any(not leaf.is_array for x in ends for leaf in x.shape.leaves()):
