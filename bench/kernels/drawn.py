@@ -3,7 +3,8 @@
 A family (`bench/kernels/families/`) is what users write in a line; sizes, types, axes and numbers
 of classes are drawn, so that another seed measures kernels that nobody has seen. Both compilers are
 given the same HLO and run in turn; losers come first, then what is far from the speed of a copy of
-the program's arguments and results. `--json FILE` keeps the numbers, `-k WORD` chooses.
+the program's arguments and results. `--json FILE` keeps the numbers, `-k WORD` chooses. With
+`--suite loops` what users write as scans and whiles is drawn instead.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.families import classes, elementwise, indexed, moves, neural, sliding
+from bench.kernels.families import (
+    classes,
+    elementwise,
+    indexed,
+    moves,
+    neural,
+    recurrences,
+    simulations,
+    sliding,
+    solvers,
+)
 from bench.kernels.families.draw import Draw
 from bench.kernels.loops import argument_parser, compare, parsed, rates
 from bench.kernels.operations import row_major
@@ -29,6 +40,12 @@ FAMILIES: tuple[Callable[[Draw], Iterator[tuple[Any, ...]]], ...] = (
     *sliding.FAMILIES,
     *neural.FAMILIES,
 )
+LOOPS: tuple[Callable[[Draw], Iterator[tuple[Any, ...]]], ...] = (
+    *recurrences.FAMILIES,
+    *solvers.FAMILIES,
+    *simulations.FAMILIES,
+)
+SUITES = {"operations": FAMILIES, "loops": LOOPS}
 FAR = 0.85
 """Of the speed of a copy; what is slower is shown."""
 
@@ -76,9 +93,9 @@ class Row:
         )
 
 
-def drawn(seed: int, word: str = "") -> Iterator[Drawn]:
-    """All operations of a seed, or those with a word in their name: each is drawn by itself."""
-    for number, family in enumerate(FAMILIES):
+def drawn(seed: int, word: str = "", suite: str = "operations") -> Iterator[Drawn]:
+    """All programs of a seed, or those with a word in their name: each is drawn by itself."""
+    for number, family in enumerate(SUITES[suite]):
         draw = Draw(np.random.default_rng((seed, number)))
         # Values are drawn apart, so that a choice of operations changes none of them.
         for count, (name, function, *shapes) in enumerate(family(draw)):
@@ -105,10 +122,11 @@ def contest(operation: Drawn, rounds: int, seconds: float) -> Row:
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--suite", choices=list(SUITES), default="operations")
     parser.add_argument("--json", type=Path)
     args = parsed(parser)
     rows = []
-    for operation in drawn(args.seed, args.k):
+    for operation in drawn(args.seed, args.k, args.suite):
         try:
             rows.append(contest(operation, args.rounds, args.seconds))
         except Exception as error:  # what one of them cannot do is a line that says so
