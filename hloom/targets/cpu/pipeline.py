@@ -46,6 +46,7 @@ from hloom.passes.layout.sub_byte_normalization import SubByteNormalization, byt
 from hloom.passes.normalize.pad_folding import PadFolding
 from hloom.passes.normalize.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from hloom.passes.normalize.while_loop_product_motion import WhileLoopProductMotion
+from hloom.passes.normalize.while_loop_state_splitting import WhileLoopStateSplitting
 from hloom.passes.normalize.while_loop_unroller import WhileLoopUnroller
 from hloom.passes.pass_ import Pass
 from hloom.passes.pipeline import FixedPoint, Pipeline
@@ -207,6 +208,7 @@ def cpu_pipeline(
             PadFolding(),  # once constants are known: windows leave zeros out, a pad makes them
             DilatedWindowRewriter(),  # once pads are dilations
             WhileLoopUnroller(),  # once bodies are small: short loops become fusions
+            WhileLoopStateSplitting(),  # once calls are gone: steps of small systems in registers
             WhileLoopInvariantCodeMotion(),  # loops compute only what changes
             WhileLoopProductMotion(),  # products of few rows, of all steps at once
             DotDecomposer(),  # of which the steps are one more dimension
