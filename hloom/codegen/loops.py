@@ -106,18 +106,32 @@ def sequence_kernel(body: Body, device: Device) -> Emitted:
 
 
 def write_sequence(emitter: BodyEmitter, device: Device, work: float) -> None:
-    """Root after root; what fits in one tile is stored at the very end, so that it may overwrite
-    what the others read."""
+    """Root after root, those of one size together; what fits in one tile is stored at the very end,
+    so that it may overwrite what the others read."""
     late: list[Callable[[], None]] = []
-    for k, root in enumerate(emitter.body.roots):
-        sizes, order = domain(*root)
+    for together in _of_one_size(emitter.body):
+        first = together[0]
+        sizes, order = domain(*emitter.body.roots[first])
         loops = Loops.of(emitter.body, sizes, device, work)
-        writer = LoopWriter(emitter, Nest(loops, k, order, False, [k], []))
+        writer = LoopWriter(emitter, Nest(loops, first, order, False, together, []))
         if is_single_tile(prod(sizes)):
             writer.late = late
         writer.write_here()
     for store in late:
         store()
+
+
+def _of_one_size(body: Body) -> list[list[int]]:
+    """Which roots of a sequence are computed by one nest of loops: what several need is computed
+    once. None of them overwrites what another reads elsewhere (targets/cpu/share.py)."""
+    nests: dict[tuple[object, ...], list[int]] = {}
+    for k, root in enumerate(body.roots):
+        sizes, order = domain(*root)
+        solid = tuple([n for n in sizes if n != 1])
+        in_order = tuple([d for d, n in zip(order, sizes) if n != 1])
+        alone = is_single_tile(prod(sizes)) or in_order != tuple(sorted(in_order))
+        nests.setdefault((k,) if alone else ("of", solid), []).append(k)
+    return list(nests.values())
 
 
 # Roots of sequences up to this size are computed before anything is stored.

@@ -21,6 +21,9 @@ from hloom.ir.traits import CHOOSES, RESHAPES
 BLOCK_SHARE = 1 / 8
 # Up to this much work for an element a tile has four vectors of the machine, not two.
 WIDE_WORK = 20.0
+# Of a product of a vector and a matrix each sum of a tile takes so many registers: one to add to,
+# one for the sum of a block, and as many for what is read.
+REGISTERS_PER_SUM = 2
 # Short rows that are no power of two make tiles of so many vectors at most, or twice what is
 # wanted: 13 columns are one tile of 13 vectors, of which each row is the same, and no lane asks for
 # its own.
@@ -78,7 +81,20 @@ def vectors_for(body: Body, device: Device, work: float) -> int:
     masked: operations that wait for one another take turns then."""
     if any(x.opcode in MASKED or _sums_rows(x, device) for x in body.instructions):
         return 1
+    if any(_is_vector_product(x) for x in body.instructions):
+        return max(2, device.compute.vector_registers // REGISTERS_PER_SUM)
     return 4 if work <= WIDE_WORK else 2
+
+
+def _is_vector_product(x: Instruction) -> bool:
+    """Whether each lane has one sum of products of a vector and a matrix: so many of them as the
+    machine multiplies before the first is done, or it waits for each."""
+    if x.opcode != "dot" or x.attrs.lhs_batch_dims:
+        return False
+    columns = [
+        n for d, n in enumerate(x.operands[1].shape.dims) if d not in x.attrs.rhs_contracting_dims
+    ]
+    return prod(columns) == x.shape.size > 1
 
 
 def vector_lanes(body: Body, device: Device) -> int:
@@ -118,7 +134,7 @@ def row_count(body: Body, sizes: Sequence[int], device: Device) -> int | None:
     if not inner:
         return None
     rows = min(x.shape.size for x in inner)
-    if rows == total and all(_is_short(x, device) for x in inner):
+    if rows == total and all(_is_short(x, device) or _keeps_lanes(x, device) for x in inner):
         return None
     count = 1
     for d, n in enumerate(sizes):
@@ -126,6 +142,17 @@ def row_count(body: Body, sizes: Sequence[int], device: Device) -> int | None:
             return d
         count *= n
     return len(sizes) if count == rows else None
+
+
+def _keeps_lanes(fold: Instruction, device: Device) -> bool:
+    """Whether a reduction keeps what lies side by side in memory, half a vector of it at least:
+    each lane folds elements of its own then."""
+    of = fold.operands[0].shape
+    order = of.layout.minor_to_major if of.layout else range(of.rank - 1, -1, -1)
+    kept = next((d for d in order if of.dims[d] != 1), None)
+    if kept is None or kept in fold.attrs.dimensions:
+        return False
+    return of.dims[kept] * compute_bytes(of.dtype) * 2 >= device.compute.vector_bytes
 
 
 def _is_short(fold: Instruction, device: Device) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hloom.base.registry import ByClass, load_room
+from hloom.codegen.llvm.alternation import exchanged
 from hloom.device.device import Device
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.thunk import Thunk
@@ -44,6 +45,7 @@ class MainFunction:
         self._count = 0
         self._slots = 0
         self._labels = 0
+        self._exchanged: tuple[tuple[BufferSlice, BufferSlice], ...] = ()
 
     def write(self, thunks: Sequence[Thunk], linkage: str = "") -> None:
         """Add the function that runs these thunks to those of the program."""
@@ -73,6 +75,14 @@ class MainFunction:
         for t in thunks:
             EMITS.for_class(type(t))(self, t)
 
+    def alternated(
+        self, thunks: Sequence[Thunk], pairs: tuple[tuple[BufferSlice, BufferSlice], ...]
+    ) -> None:
+        """Run thunks one after another, with the places of each pair exchanged."""
+        before, self._exchanged = self._exchanged, (*self._exchanged, *pairs)
+        self.sequence(thunks)
+        self._exchanged = before
+
     # -- small pieces
 
     def line(self, text: str) -> None:
@@ -95,6 +105,8 @@ class MainFunction:
 
     def pointer(self, s: BufferSlice) -> str:
         """The address of a slice."""
+        for pair in reversed(self._exchanged):
+            s = exchanged(s, [pair])
         slot, base = self.name(), self.name()
         self.line(f"{slot} = getelementptr ptr, ptr %buffers, i64 {s.allocation.index}")
         self.line(f"{base} = load ptr, ptr {slot}")

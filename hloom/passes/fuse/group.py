@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from hloom.analysis.fusible import POINTWISE, RENAMES
+from hloom.analysis.fusible import INDEX_MAPS, POINTWISE, RENAMES
 from hloom.analysis.fusion_form import COLUMN, LOOP, OUTPUT, ROW, Form
 from hloom.base.faults import Culprit, blame
 from hloom.device.costs import Costs
@@ -69,6 +69,7 @@ MOST_BEHIND = 64
 TOO_DEAR = "it would be computed again and again"
 TOO_MANY = "the kernel has as many instructions as it may"
 OPERANDS = "the kernel has as many operands as it may"
+OVERWRITTEN = "it reads several places of what the kernel overwrites"
 LEFT_OUT = "fusions of this kind are left out"
 
 
@@ -121,12 +122,22 @@ class FusionGroup:
             return why
         if p.opcode != "constant" and limits.full(form.members, 1):
             return TOO_MANY
+        if self._reads_overwritten(p):
+            return OVERWRITTEN
         if len(form.accesses) > limits.operands:
             new = sum(x not in form.accesses for x in p.operands) - 1
             most = max(limits.operands, *(len(r.operands) + 8 for r in form.roots))
             if new > 0 and len(form.inputs()) + new > most:
                 return OPERANDS
         return self._too_dear(p, limits)
+
+    def _reads_overwritten(self, p: Instruction) -> bool:
+        """Whether an elementwise producer is computed of several places of an array that the kernel
+        updates in place: each would be an array of its own, where the producer is one."""
+        updated = {r.operands[0] for r in self.roots if r.opcode == "dynamic-update-slice"}
+        if not updated or p.opcode not in POINTWISE or p.opcode in INDEX_MAPS:
+            return False
+        return any(len(places_read(p, x)) > 1 for x in updated)
 
     def _too_dear(self, p: Instruction, limits: Limits) -> str | None:
         form, kind = self.form, self.form.kind
@@ -234,6 +245,27 @@ class FusionGroup:
                     x = x.operands[0]
                 if x not in members and x.opcode not in ("constant", "iota"):
                     members.pop(p, None)
+
+
+def places_read(p: Instruction, x: Instruction) -> set[Instruction]:
+    """The slices and other views of `x` that lead to `p` by elementwise operations; of those that
+    are near."""
+    while x.opcode in RENAMES:
+        x = x.operands[0]
+    views: set[Instruction] = set()
+    seen, stack = {p}, [p]
+    while stack and len(seen) < MOST_BEHIND:
+        y = stack.pop()
+        for z in y.operands:
+            below = z
+            while below.opcode in RENAMES:
+                below = below.operands[0]
+            if below is x and y.opcode in INDEX_MAPS and y.opcode not in RENAMES:
+                views.add(y)
+            if z not in seen and z.opcode in POINTWISE:
+                seen.add(z)
+                stack.append(z)
+    return views
 
 
 def is_epilogue(p: Instruction) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from hloom.codegen.llvm.alternation import alternation
 from hloom.codegen.llvm.main_function import EMITS, MainFunction
 from hloom.program.thunks.async_call import AsyncDone
 from hloom.program.thunks.async_copy import CopyDone
@@ -15,9 +18,25 @@ CANCELLED = 1
 
 @EMITS.of(While)
 def while_(f: MainFunction, t: While) -> None:
+    turns = alternation(t)
+    if turns is None or t.trip_count is None:
+        _while(f, t, t.trip_count, lambda: f.sequence(t.body))
+        return
+
+    def two_steps() -> None:
+        f.sequence(turns.step)
+        f.alternated(turns.step, turns.moved)
+
+    _while(f, t, t.trip_count // 2, two_steps)
+    if t.trip_count % 2:
+        f.sequence(t.body)
+
+
+def _while(f: MainFunction, t: While, trip_count: int | None, step: Callable[[], None]) -> None:
+    """A loop over what `step` writes, so many times or as long as its condition holds."""
     check, body, done = (f.new_label(w) for w in ("check", "body", "done"))
     counter = None
-    if t.trip_count is not None:
+    if trip_count is not None:
         counter = f.name()
         f.lines.insert(0, f"  {counter} = alloca i64")
         f.line(f"store i64 0, ptr {counter}")
@@ -28,7 +47,7 @@ def while_(f: MainFunction, t: While) -> None:
     if counter is not None:
         now = f.name()
         f.line(f"{now} = load i64, ptr {counter}")
-        f.line(f"{go} = icmp slt i64 {now}, {t.trip_count}")
+        f.line(f"{go} = icmp slt i64 {now}, {trip_count}")
     else:
         f.sequence(t.condition)
         byte = f.name()
@@ -36,7 +55,7 @@ def while_(f: MainFunction, t: While) -> None:
         f.line(f"{go} = icmp ne i8 {byte}, 0")
     f.line(f"br i1 {go}, label %{body}, label %{done}")
     f.label(body)
-    f.sequence(t.body)
+    step()
     if counter is not None:
         old, new = f.name(), f.name()
         f.line(f"{old} = load i64, ptr {counter}")
