@@ -1,7 +1,8 @@
 """Products with few rows: B is read once, where it stands, and nothing is packed.
 
-Two forms. B stored along the columns is read some rows at a time, long runs of them, into sums
-that stay in the first-level cache; B stored along K is multiplied by A in vectors along K.
+Three forms. B stored along the columns is read some rows at a time, long runs of them, into sums
+that stay in the first-level cache; where all of B stays in the second, each tile of sums stays in
+registers for all of K. B stored along K is multiplied by A in vectors along K.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class SkinnyWriter(ProductFinish):
         end = self.packer.least(first.plus(tiling.panels), self.tiles)
         if tiling.form == "along-k":
             self.packer.each(first, end, 1, self._along_k)
+        elif tiling.form == "near":
+            self.packer.each(first, end, 1, self._near)
         else:
             self._direct(first, end)
 
@@ -202,6 +205,34 @@ class SkinnyWriter(ProductFinish):
         border = e.indices.scalar(middle, low.bounds()[0], high.bounds()[1])
         self.packer.each(low, border, 1, rows(0, width))
         self.packer.each(border, high, 1, rows(width - rest, rest))
+
+    def _near(self, tile: Affine) -> None:
+        """All of K for a tile of columns, a tile of rows at a time."""
+        e, p, b, height = self.e, self.p, self.b, self.tiling.height
+        n, width = self._column(tile)
+        shape = (height, width)
+        sums = b.alloc(p.of, height * width)
+
+        def rows(m: Affine, skipped: Affine) -> None:
+            def step(k: Affine, acc: Value) -> Sequence[Value]:
+                e.tile = shape
+                digits = e.indices.digits(k, p.depths)
+                row, column = (
+                    m.plus(e.indices.lane(0, height, 2)),
+                    n.plus(e.indices.lane(1, width, 2)),
+                )
+                left = b.convert(p.a(e, self.batch, row, digits), p.of)
+                right = b.convert(p.b(e, self.batch, column, digits), p.of)
+                left, right = b.broadcast(left, (height, 1)), b.broadcast(right, (1, width))
+                return [b.dot(acc, left, right)]
+
+            zero = b.constant(p.of, 0, shape)
+            [acc] = blocked_loop(e, p.depth, [zero], step, sum_restart(e, [zero]), run=DEEP_RUN)
+            b.store(sums, b.index(0), acc, (width, 1))
+            at = m.times(-width)
+            self._store(sums, at, width, m.plus(skipped), m.plus(height), tile, n, width)
+
+        self._rows(rows)
 
     # -- B along K
 

@@ -25,6 +25,9 @@ ACROSS_SHARE = 3 / 8
 PARTIAL_SHARE = 3 / 16
 # The sums of a step of the direct form.
 SUMS_SHARE = 1 / 4
+# The B of the near form, and the rows that it takes to keep multiply-adds busy.
+NEAR_SHARE = 1 / 2
+LEAST_NEAR_ROWS = 3
 # The least depth of a block of K where K is cut: partial sums are loaded and stored once for it.
 LEAST_DEPTH = 256
 # A K so long that sums of lanes at its end do not matter.
@@ -73,7 +76,7 @@ class GemmTiling:
         """What the buffers of a step take, or a little less than this."""
         size, tile = max(p.of.size_bytes, 1), self.height * self.width
         element = p.element_bytes
-        if self.form == "along-k":
+        if self.form in ("along-k", "near"):
             return tile * size
         if self.form == "direct":
             return -(-p.rows // self.height) * tile * self.panels * size
@@ -105,6 +108,8 @@ class GemmTiling:
         if p.row_groups == 1 and p.b_lanes == "n" and p.columns >= lanes:
             # More rows than a tile has pay only where B is far larger than the caches.
             is_wide = p.rows <= costs.direct_rows and p.columns >= costs.direct_columns
+            if is_near(p, device):
+                return near_tiling(p, lanes, device)
             if p.rows <= costs.few_direct_rows or is_wide:
                 return direct_tiling(p, lanes, device)
         return packed_tiling(p, lanes, device)
@@ -137,6 +142,25 @@ def direct_tiling(p: Product, lanes: int, device: Device) -> GemmTiling:
     sums = -(-p.rows // height) * height * vectors * lanes * max(p.of.size_bytes, 1)
     panels = min(panels, max(1, share_bytes(device, SUMS_SHARE) // sums))
     return GemmTiling("direct", height, lanes, vectors, panels, -(-tiles // panels))
+
+
+def is_near(p: Product, device: Device) -> bool:
+    """Whether some rows, but few, are multiplied by a B that stays in a core's second-level cache,
+    as in the steps of a loop: it is read there where it stands, and sums stay in registers."""
+    size = p.depth * p.columns * max(p.of.size_bytes, 1)
+    return (
+        LEAST_NEAR_ROWS <= p.rows <= device.costs.few_direct_rows
+        and size <= share_bytes(device, NEAR_SHARE)
+        and not p.of.is_complex
+    )
+
+
+def near_tiling(p: Product, lanes: int, device: Device) -> GemmTiling:
+    registers = device.compute.vector_registers
+    height, vectors = _tile(p, lanes, sum_registers(device), registers, device)
+    tiles = -(-p.columns // (vectors * lanes))
+    panels = -(-tiles // max(1, min(tiles, -(-_steps(p, device) // p.batch))))
+    return GemmTiling("near", height, lanes, vectors, panels, -(-tiles // panels))
 
 
 def _steps(p: Product, device: Device) -> int:
