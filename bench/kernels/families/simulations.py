@@ -9,7 +9,6 @@ from bench.kernels.families.draw import Draw
 
 
 def _tables(draw: Draw) -> Iterator[tuple[Any, ...]]:
-    import jax
     import jax.numpy as jnp
     from jax import lax
 
@@ -37,6 +36,12 @@ def _tables(draw: Draw) -> Iterator[tuple[Any, ...]]:
         return lax.scan(row, places, a)[0][-1]
 
     yield "edit distance by rows", edit, "s32[200]<9", f"s32[{draw.one([100, 300])}]<9"
+
+
+def _sequences(draw: Draw) -> Iterator[tuple[Any, ...]]:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
 
     def common(a: Any, b: Any) -> Any:
         def row(before: Any, x: Any) -> Any:
@@ -69,6 +74,11 @@ def _tables(draw: Draw) -> Iterator[tuple[Any, ...]]:
 
     yield "time warping", warped, "f32[150]", "f32[150]"
     yield "time warping of 8", jax.vmap(warped), "f32[8,100]", "f32[8,100]"
+
+
+def _updated(draw: Draw) -> Iterator[tuple[Any, ...]]:
+    import jax.numpy as jnp
+    from jax import lax
 
     def coins(values: Any) -> Any:
         def coin(ways: Any, v: Any) -> Any:
@@ -124,6 +134,13 @@ def _grids(draw: Draw) -> Iterator[tuple[Any, ...]]:
         return lax.scan(step, cells, None, 200)[1]
 
     yield "rule 110", rule, f"s32[{draw.one([100, 1000])}]<2"
+
+
+def _waves(draw: Draw) -> Iterator[tuple[Any, ...]]:
+    import jax.numpy as jnp
+    from jax import lax
+
+    n = draw.one([64, 100, 256, 300])
 
     def wave(u: Any) -> Any:
         def step(_: Any, uv: Any) -> Any:
@@ -208,6 +225,12 @@ def _chains(draw: Draw) -> Iterator[tuple[Any, ...]]:
 
     rows, n = draw.one([100, 400]), draw.one([3, 10, 30])
     yield "hamiltonian", hamiltonian, f"f32[{rows},{n}]", f"f32[{rows}]", "s32[]<99"
+
+
+def _distributions(draw: Draw) -> Iterator[tuple[Any, ...]]:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
 
     def markov(p: Any) -> Any:
         p = jax.nn.softmax(p, 1)
@@ -295,4 +318,4 @@ def _bodies(draw: Draw) -> Iterator[tuple[Any, ...]]:
     yield "k means", means, f"f32[{draw.one([500, 3000])},{draw.one([2, 8])}]"
 
 
-FAMILIES = (_tables, _grids, _chains, _bodies)
+FAMILIES = (_tables, _sequences, _updated, _grids, _waves, _chains, _distributions, _bodies)

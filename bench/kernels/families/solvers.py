@@ -9,6 +9,18 @@ from typing import Any
 from bench.kernels.families.draw import Draw
 
 
+def regular(a: Any) -> Any:
+    """A symmetric matrix with positive eigenvalues."""
+    import jax.numpy as jnp
+
+    return a @ a.T / a.shape[0] + jnp.eye(a.shape[0])
+
+
+def rosenbrock(x: Any) -> Any:
+    """A narrow valley."""
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
 def _fixed_steps(draw: Draw) -> Iterator[tuple[Any, ...]]:
     import jax
     import jax.numpy as jnp
@@ -124,9 +136,6 @@ def _linear(draw: Draw) -> Iterator[tuple[Any, ...]]:
     import jax.numpy as jnp
     from jax import lax
 
-    def regular(a: Any) -> Any:
-        return a @ a.T / a.shape[0] + jnp.eye(a.shape[0])
-
     n = draw.one([30, 100, 200, 600])
     square, vector = f"f32[{n},{n}]", f"f32[{n}]"
     sparse = jax.scipy.sparse.linalg
@@ -163,6 +172,11 @@ def _linear(draw: Draw) -> Iterator[tuple[Any, ...]]:
 
     yield "power of columns", subspace, f"f32[{n},{n}]", f"f32[{n},{draw.one([4, 16])}]"
 
+
+def _eliminated(draw: Draw) -> Iterator[tuple[Any, ...]]:
+    import jax.numpy as jnp
+    from jax import lax
+
     def seidel(a: Any, b: Any) -> Any:
         m = regular(a)
 
@@ -192,9 +206,6 @@ def _optimized(draw: Draw) -> Iterator[tuple[Any, ...]]:
     import jax
     import jax.numpy as jnp
     from jax import lax
-
-    def rosenbrock(x: Any) -> Any:
-        return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
 
     def adam(x: Any) -> Any:
         def step(carry: Any, t: Any) -> Any:
@@ -239,6 +250,12 @@ def _optimized(draw: Draw) -> Iterator[tuple[Any, ...]]:
 
     yield "l-bfgs", memory, f"f32[{draw.one([10, 100])}]<1"
 
+
+def _fitted(draw: Draw) -> Iterator[tuple[Any, ...]]:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
     def logistic(w: Any, x: Any, y: Any) -> Any:
         def step(_: Any, w: Any) -> Any:
             p = jax.nn.sigmoid(x @ w)
@@ -276,4 +293,4 @@ def _optimized(draw: Draw) -> Iterator[tuple[Any, ...]]:
     yield "lasso", lasso, f"f32[{rows},{draw.one([30, 200])}]", f"f32[{rows}]"
 
 
-FAMILIES = (_fixed_steps, _adaptive, _linear, _optimized)
+FAMILIES = (_fixed_steps, _adaptive, _linear, _eliminated, _optimized, _fitted)
