@@ -216,3 +216,33 @@ def test_a_softmax_along_the_rows_is_none() -> None:
     text = text.replace("dimensions={0,1}", "dimensions={0,2}")
     assert not fused(text)
     agrees(text, "f32")
+
+
+def test_its_sums_are_not_cut_in_parts() -> None:
+    """Along columns, of so many keys as other threads could sum by themselves."""
+    text = """HloModule m
+    largest { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT c = f32[] maximum(a, b) }
+    sum { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT c = f32[] add(a, b) }
+    ENTRY e { x = f32[1,8,512] parameter(0)
+      y = f32[1,8,600] parameter(1)
+      v = f32[1,512,4] parameter(2)
+      s = f32[1,512,600] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0},
+        lhs_contracting_dims={1}, rhs_contracting_dims={1}
+      low = f32[] constant(-inf)
+      m = f32[1,600] reduce(s, low), dimensions={1}, to_apply=largest
+      ms = f32[1,512,600] broadcast(m), dimensions={0,2}
+      d = f32[1,512,600] subtract(s, ms)
+      p = f32[1,512,600] exponential(d)
+      zero = f32[] constant(0)
+      t = f32[1,600] reduce(p, zero), dimensions={1}, to_apply=sum
+      ts = f32[1,512,600] broadcast(t), dimensions={0,2}
+      q = f32[1,512,600] divide(p, ts)
+      ROOT o = f32[1,600,4] dot(q, v), lhs_batch_dims={0}, rhs_batch_dims={0},
+        lhs_contracting_dims={1}, rhs_contracting_dims={1} }"""
+    exe = hloom.compile(text)
+    assert [f.name for f in exe.stages.lowering.families.values()] == ["attention"]
+    agrees(text, "f32")

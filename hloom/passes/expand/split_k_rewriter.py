@@ -41,6 +41,9 @@ class SplitKRewriter(Expander):
     least_bytes: int = COSTS.parallel_bytes
     """Less is done before other threads have woken up."""
 
+    def wants(self, i: Instruction) -> bool:
+        return not i.parent.is_fusion  # of attention, which is one kernel already
+
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         a, of = i.attrs, i.shape.dtype
         x, y = i.operands
