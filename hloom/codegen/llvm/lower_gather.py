@@ -13,6 +13,7 @@ from hloom.codegen.llvm.lower_masked import (
 from hloom.codegen.llvm.lower_shape import lane
 from hloom.codegen.llvm.lower_state import Handler, KernelLowering, Rows, planes_of, storage_of
 from hloom.codegen.llvm.lower_storage import from_storage, to_storage
+from hloom.codegen.llvm.small_tables import tabled
 from hloom.codegen.llvm.values import BITS, V
 from hloom.kernel.kernel import Op, Value
 from hloom.types.dtype import DType
@@ -27,6 +28,10 @@ def gather(low: KernelLowering, op: Op) -> Rows:
     masks = low.of(op.operands[2]) if masked else []
     others = low.of(op.operands[3]) if masked else []
     e = low.e
+    if known_distances(offsets) is None and (tabled_rows := tabled(low, op)) is not None:
+        if not masked:
+            return tabled_rows
+        return [e.select(m, x, y) for m, x, y in zip(masks, tabled_rows, others)]
     rows: Rows = []
     for plane in range(planes):
         start = e.gep(base, plane * size // planes)

@@ -1,0 +1,203 @@
+"""Gathers from few elements: a permutation of registers in place of a load for each lane.
+
+What is gathered from is a small buffer (a table of 16 levels, the states of a machine), or a short
+row: offsets that are one number for all lanes and one that is clamped. It is loaded into as many
+registers as it takes, of which one instruction picks from two at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloom.codegen.llvm.lower_masked import elements_held
+from hloom.codegen.llvm.lower_state import KernelLowering, Rows, storage_of
+from hloom.codegen.llvm.lower_storage import from_storage
+from hloom.codegen.llvm.machine import Machine
+from hloom.codegen.llvm.values import BITS, V
+from hloom.kernel.kernel import Op, Value
+from hloom.types.dtype import DType
+
+LEAST_LANES = 4
+"""Fewer are loaded one by one."""
+MOST_PAIRS = 8
+"""Of registers: each is an instruction, and one more for what the others picked."""
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """What picks lanes of one register, or of two, by numbers of the same width."""
+
+    bits: int
+    lanes: int
+    one: str
+    two: str = ""
+
+    @property
+    def reach(self) -> int:
+        """How many elements one instruction picks from."""
+        return self.lanes * (2 if self.two else 1)
+
+    @property
+    def most(self) -> int:
+        """How many are worth several, and can be told apart by such numbers."""
+        return min(self.reach * MOST_PAIRS, 1 << self.bits)
+
+
+_AVX512 = {
+    8: ("avx512vbmi", "qi"),
+    16: ("avx512bw", "hi"),
+    32: ("avx512f", "d"),
+    64: ("avx512f", "q"),
+}
+
+
+def permutation_of(machine: Machine, bits: int) -> Permutation | None:
+    """The machine's, for elements of so many bits."""
+    if machine.has_avx512:
+        feature, word = _AVX512[bits]
+        if not machine.has(feature):
+            return None
+        one = {"d": "si", "q": "di"}.get(word, word)
+        lanes = 512 // bits
+        names = f"x86.avx512.permvar.{one}.512", f"x86.avx512.vpermi2var.{word}.512"
+        return Permutation(bits, lanes, *names)
+    if machine.has_avx2 and bits == 32:
+        return Permutation(bits, 8, "x86.avx2.permd")
+    return None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Elements in registers: those of `parts`, which hold `count` in order."""
+
+    of: Permutation
+    parts: list[V]
+    count: int
+    least: int
+    """The number of the first."""
+
+
+def tabled(low: KernelLowering, op: Op) -> Rows | None:
+    """What a gather picks, if its elements fit into registers: undefined where its mask, if it has
+    one, excludes a lane. None if loads are better."""
+    buffer, offsets, dtype = op.operands[0], op.operands[1], op.result.dtype
+    if not offsets.shape or dtype.is_complex or not offsets.shape[-1] >= LEAST_LANES:
+        return None
+    p = permutation_of(low.machine, BITS[storage_of(dtype)])
+    held = elements_held(low, buffer)
+    if p is None or not held:
+        return None
+    within, start, least, count = offsets, None, 0, held
+    row = None if len(op.operands) == 4 else _row(offsets)
+    if row is not None and row[3] < held:
+        within, start, least, count = row
+    if count > min(p.most, held) or offsets.shape[-1] * 2 < count // p.lanes:
+        return None
+    table = _loaded(low, buffer, start, least, count, p)
+    return [_picked(low, table, at, dtype) for at in low.of(within)]
+
+
+def _row(offsets: Value) -> tuple[Value, Value, int, int] | None:
+    """Offsets as numbers of a row, and where it begins: those, the beginning, the least number and
+    how many there may be. All of them may be read: data says which are."""
+    op = offsets.op
+    if op is None or op.opcode != "add":
+        return None
+    for at, within in (op.operands, op.operands[::-1]):
+        limits = _limits(within)
+        if limits is not None and at.op is not None and at.op.opcode == "broadcast":
+            [start] = at.op.operands
+            if not start.shape:
+                return within, start, limits[0], limits[1] - limits[0] + 1
+    return None
+
+
+def _limits(x: Value) -> tuple[int, int] | None:
+    """Between which numbers a value that was read is clamped; None if it is none."""
+    ends: dict[str, int] = {}
+    while x.op is not None and x.op.opcode in ("minimum", "maximum"):
+        operands = [y for y in x.op.operands if y.op is None or y.op.opcode != "constant"]
+        limit = next((y.op for y in x.op.operands if y.op and y.op.opcode == "constant"), None)
+        if limit is None or len(operands) != 1 or x.op.opcode in ends:
+            return None
+        ends[x.op.opcode] = int(limit.attrs["value"])
+        [x] = operands
+    while x.op is not None and x.op.opcode == "convert":
+        [x] = x.op.operands
+    if x.op is None or x.op.opcode != "load" or len(x.op.operands) > 2 or len(ends) != 2:
+        return None
+    low, high = ends["maximum"], ends["minimum"]
+    narrow = x.dtype.bits < 32 and low != high
+    return None if low > high or (narrow and high > 127) else (low, high)
+
+
+def _loaded(
+    low: KernelLowering, buffer: Value, start: Value | None, least: int, count: int, p: Permutation
+) -> Table:
+    """The elements of a table in registers."""
+    e, kind, size = low.e, f"i{p.bits}", p.bits // 8
+    [base] = low.of(buffer)
+    if start is not None:
+        [first] = low.of(start)
+        base = e.gep(base, e.mul(e.sext(first, "i64"), e.const("i64", size)))
+    parts = []
+    for at in range(0, count, p.lanes):
+        place, rest = e.gep(base, (least + at) * size), count - at
+        if rest >= p.lanes:
+            parts.append(e.load(place, kind, p.lanes))
+        elif rest == 1:
+            parts.append(e.splat(e.load(place, kind), p.lanes))
+        else:
+            there = e.vector("i1", [int(k < rest) for k in range(p.lanes)])
+            parts.append(e.masked_load(place, there, e.const(kind, 0, p.lanes)))
+    return Table(p, parts, count, least)
+
+
+def _picked(low: KernelLowering, table: Table, at: V, dtype: DType) -> V:
+    """The elements of these numbers."""
+    e, p, kind = low.e, table.of, storage_of(dtype)
+    whole = at.lanes // p.lanes * p.lanes
+    rows = low.split(low.cut(at, 0, whole), p.lanes) if whole else []
+    if whole < at.lanes:
+        rows.append(low.cut(at, whole, at.lanes - whole))
+    picked = []
+    for row in rows:
+        number = e.sub(row, e.like(row, table.least)) if table.least else row
+        wide = number if row.lanes == p.lanes else _widened(low, number, p.lanes)
+        lanes = _of_width(low, wide, p.bits)
+        one = e.bitcast(_permuted(low, table, lanes), kind)
+        picked.append(one if row.lanes == p.lanes else e.slice(one, 0, row.lanes))
+    return from_storage(e, low.joined(picked), dtype)
+
+
+def _widened(low: KernelLowering, row: V, lanes: int) -> V:
+    e = low.e
+    if row.lanes == 1:
+        return e.splat(row, lanes)
+    return e.shuffle(row, None, [*range(row.lanes), *[0] * (lanes - row.lanes)])
+
+
+def _of_width(low: KernelLowering, number: V, bits: int) -> V:
+    e, kind = low.e, f"i{bits}"
+    return e.trunc(number, kind) if BITS[number.kind] > bits else e.sext(number, kind)
+
+
+def _permuted(low: KernelLowering, table: Table, number: V) -> V:
+    """Lanes of the first registers, or where numbers are beyond them of the next."""
+    e, p, step = low.e, table.of, 2 if table.of.two else 1
+    result = None
+    for k in range(0, len(table.parts), step):
+        pair = table.parts[k : k + step]
+        depth = max(x.depth for x in (*pair, number))
+        if len(pair) == 2:
+            words = f"{pair[0].typed}, {number.typed}, {pair[1].typed}"
+            text = f"call {pair[0].type} @llvm.{p.two}({words})"
+        else:
+            text = f"call {pair[0].type} @llvm.{p.one}({pair[0].typed}, {number.typed})"
+        one = e.pure(text, pair[0].kind, p.lanes, depth)
+        if result is not None:
+            beyond = e.icmp("uge", number, e.like(number, k * p.lanes))
+            one = e.select(beyond, one, result)
+        result = one
+    assert result is not None
+    return result

@@ -1,0 +1,71 @@
+"""Gathers from tables and rows that fit into registers: right at each size, from nothing else."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import hloom
+
+TYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "bf16": ml_dtypes.bfloat16,
+    "s8": np.int8,
+    "u16": np.uint16,
+    "pred": np.bool_,
+    "c64": np.complex64,
+}
+ISAS = ["", "AVX2", "SSE4_2"]
+
+TABLE = """HloModule table
+ENTRY e { x = TYPE[COUNT] parameter(0) i = INDEX[SIZE,1] parameter(1)
+  ROOT r = TYPE[SIZE] gather(x, i), offset_dims={}, collapsed_slice_dims={0},
+    start_index_map={0}, index_vector_dim=1, slice_sizes={1} }"""
+COLUMNS = """HloModule columns
+ENTRY e { x = TYPE[ROWS,COUNT] parameter(0) i = s32[SIZE,1] parameter(1)
+  ROOT r = TYPE[ROWS,SIZE] gather(x, i), offset_dims={0}, collapsed_slice_dims={1},
+    start_index_map={1}, index_vector_dim=1, slice_sizes={ROWS,1} }"""
+# The pad holds zeros where the table has ended: the gather is masked.
+PADDED = """HloModule padded
+ENTRY e { x = TYPE[COUNT] parameter(0) i = s32[SIZE,1] parameter(1) z = TYPE[] constant(ZERO)
+  p = TYPE[WIDER] pad(x, z), padding=3_7
+  ROOT r = TYPE[SIZE] gather(p, i), offset_dims={}, collapsed_slice_dims={0},
+    start_index_map={0}, index_vector_dim=1, slice_sizes={1} }"""
+
+
+def check(text: str, isa: str, *arguments: np.ndarray) -> None:
+    module = hloom.parse(text)
+    result = hloom.compile(module, threads=2, options={"xla_cpu_max_isa": isa})(*arguments)
+    expected = hloom.evaluate(module, *arguments).array
+    assert expected is not None and np.asarray(result).tobytes() == expected.tobytes()
+
+
+def numbers(dtype: str, *dims: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 100, dims).astype(TYPES[dtype])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", list(TYPES))
+@pytest.mark.parametrize("count", [1, 9, 16, 33, 129, 300])
+def test_a_table_of_any_size(count, dtype, isa):
+    size = 77
+    at = np.random.default_rng(1).integers(-3, count + 3, (size, 1)).astype(np.int32)
+    text = TABLE.replace("TYPE", dtype).replace("COUNT", str(count)).replace("SIZE", str(size))
+    check(text.replace("INDEX", "s32"), isa, numbers(dtype, count), at)
+    check(text.replace("INDEX", "u8"), isa, numbers(dtype, count), at.astype(np.uint8))
+    text = PADDED.replace("TYPE", dtype).replace("COUNT", str(count)).replace("SIZE", str(size))
+    text = text.replace("ZERO", "(0, 0)" if dtype == "c64" else "0")
+    check(text.replace("WIDER", str(count + 10)), isa, numbers(dtype, count), at)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "s8"])
+@pytest.mark.parametrize(
+    ("rows", "count", "size"), [(3, 7, 30), (5, 17, 16), (4, 100, 50), (2, 129, 67), (1, 500, 9)]
+)
+def test_columns_of_short_rows(rows, count, size, dtype, isa):
+    at = np.random.default_rng(1).integers(-3, count + 3, (size, 1)).astype(np.int32)
+    text = COLUMNS.replace("TYPE", dtype).replace("ROWS", str(rows)).replace("COUNT", str(count))
+    check(text.replace("SIZE", str(size)), isa, numbers(dtype, rows, count), at)
