@@ -407,6 +407,7 @@ OTHER_RULES = {
     "unique-name": "A name is given once.",
     "unpartitioned": "A program that is spread over devices is partitioned before it is compiled.",
     "unsaid-devices": "The header of what runs says how many devices its groups name.",
+    "weights-by-name": "Weights by name are tensors of a safetensors file, each of one shape.",
     "weights-file": "A file of weights of a C library is a .bin, .safetensors or .npz.",
     "wire": "Bytes are a whole message of the kind expected.",
 }

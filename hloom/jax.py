@@ -12,7 +12,6 @@ it, so `grad` and `vmap` belong inside. `JAX_PLATFORMS=hloom` is the way for who
 from __future__ import annotations
 
 import inspect
-import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,6 +69,7 @@ def export_c(
     threads: int = 1,
     versions: Sequence[str] = (),
     buckets: Mapping[str, Sequence[int]] | None = None,
+    weight_argnums: Numbers | Mapping[str, Numbers] = None,
     **keywords: Any,
 ) -> CLibrary:
     """Write the function for arguments like these as a C library (`hloom.export_c`).
@@ -77,28 +77,19 @@ def export_c(
     Arguments that are donated may come back in place. Several functions are a dict of
     `(function, *arguments)`, `{"prefill": (f, x), "decode": (g, y)}`, names and donations, too.
     `buckets={"batch": (1, 8)}`: arguments of `jax.export.symbolic_shape("batch, 3")`.
+    `weight_argnums`: arguments that the library takes from the file `weights` by the names of their
+    leaves (`params.Dense_0.kernel`); arrays among them are written to it.
     """
     from hloom.aot.export import export_c
 
     static = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    if isinstance(function, Mapping):
-        if arguments or keywords:
-            raise UsageError(
-                "arguments of several functions stand beside each: {'f': (f, x, y)}",
-                rule="library-entries",
-            )
-        program: Any = _lowered(function, donate_argnums, static)
-        if buckets is not None:
-            raise UsageError("buckets are for a library of one function", rule="library-buckets")
-    elif isinstance(donate_argnums, Mapping):
-        raise UsageError("donate_argnums of one function is no dict", rule="library-entries")
-    else:
+    named = None
+    if weight_argnums is not None:
+        from hloom.aot.jax_weights import named_leaves
 
-        def lowered(**sizes: int) -> Module:
-            sized, named = _jax().tree.map(lambda x: _of_size(x, sizes), (arguments, keywords))
-            return lower(function, *sized, **static, donate_argnums=donate_argnums, **named)
-
-        program = lowered() if buckets is None else lowered
+        fixed, _ = _both(function, _numbers(static_argnums), _names(static_argnames))
+        named = named_leaves(_jax(), function, arguments, weight_argnums, fixed, _as_array)
+    program = _of_library(function, arguments, keywords, donate_argnums, static, buckets)
     return export_c(
         program,
         path,
@@ -112,28 +103,46 @@ def export_c(
         threads=threads,
         versions=versions,
         buckets=buckets,
+        named_weights=named,
     )
 
 
-_DIMENSION = re.compile(r"(?:(\d+)\*)?([A-Za-z_]\w*)")
+def _of_library(
+    function: Callable[..., Any] | Mapping[str, tuple[Any, ...]],
+    arguments: tuple[Any, ...],
+    keywords: Mapping[str, Any],
+    donated: Numbers | Mapping[str, Numbers],
+    static: Mapping[str, Any],
+    buckets: Mapping[str, Sequence[int]] | None,
+) -> Any:
+    """What a library is made of: a graph, several by name, or what gives one for sizes."""
+    if isinstance(function, Mapping):
+        if arguments or keywords:
+            raise UsageError(
+                "arguments of several functions stand beside each: {'f': (f, x, y)}",
+                rule="library-entries",
+            )
+        if buckets is not None:
+            raise UsageError("buckets are for a library of one function", rule="library-buckets")
+        return _lowered(function, donated, static)
+    if isinstance(donated, Mapping):
+        raise UsageError("donate_argnums of one function is no dict", rule="library-entries")
+
+    def lowered(**sizes: int) -> Module:
+        sized, named = _jax().tree.map(lambda x: _of_size(x, sizes), (arguments, keywords))
+        return lower(function, *sized, **static, donate_argnums=donated, **named)
+
+    return lowered() if buckets is None else lowered
 
 
 def _of_size(leaf: Any, sizes: Mapping[str, int]) -> Any:
     """An argument with numbers for the sizes that it names."""
+    from hloom.aot.open_sizes import size_of
+
     shape = getattr(leaf, "shape", ())
     if all(isinstance(n, int | np.integer) for n in shape):
         return leaf
-    dims: list[int] = []
-    for n in shape:
-        parts = _DIMENSION.fullmatch(str(n))
-        if not isinstance(n, int) and (parts is None or parts[2] not in sizes):
-            raise UsageError(
-                f"an argument has the size {n}, and buckets are of {', '.join(sizes) or 'nothing'}",
-                rule="library-buckets",
-                hint="buckets={'batch': (1, 8, 32)}",
-            )
-        dims.append(n if parts is None else int(parts[1] or 1) * sizes[parts[2]])
-    return _jax().ShapeDtypeStruct(tuple(dims), leaf.dtype)
+    return _jax().ShapeDtypeStruct(tuple([size_of(n, sizes) for n in shape]), leaf.dtype)
 
 
 def _lowered(

@@ -40,28 +40,87 @@ def export_c(
     argument_names: Sequence[str] | None = None,
     result_names: Sequence[str] | None = None,
     options: Mapping[str, Any] | Iterable[str] | None = None,
+    weights: str | Path | None = None,
+    pool: bool = False,
+    threads: int = 1,
+    versions: Sequence[str] = (),
+    buckets: Mapping[str, Sequence[int]] | None = None,
     **keywords: Any,
 ) -> CLibrary:
-    """Write the function for tensors like these as a C library (`hloom.export_c`).
+    """Write the function for tensors like these (or `tf.TensorSpec`s) as a C library
+    (`hloom.export_c`).
 
-    Variables that it reads stand in the library as they are now. Tensors whose values are part of
-    the program are no arguments of the library.
+    Variables that it reads stand in the library as they are now, or in `weights`, a safetensors
+    file, by their names (`sequential/dense/kernel`). Tensors whose values are part of the program
+    are no arguments of the library. `buckets={"batch": (1, 8)}`: the size of dimensions that are
+    None in a `tf.TensorSpec`; of several sizes, `{"batch": ..., "length": ...}`, in this order in
+    each shape that has as many.
     """
     from hloom.aot.export import export_c
+    from hloom.aot.tensors import NamedWeights
 
-    lowered = _lowered(function, _split(arguments, keywords))
-    values = [x.numpy() for x in _captured(lowered.concrete)]
-    first = len(lowered.module.entry.parameters) - len(values)
-    constants = {first + k: Literal.owning(value) for k, value in enumerate(values)}
+    by_name, named = weights is not None, NamedWeights({}, {})
+
+    def program(**sizes: int) -> Module:
+        positional, by_keyword = _of_sizes((arguments, keywords), sizes)
+        lowered = _lowered(function, _split(positional, by_keyword))
+        values = [x.numpy() for x in _captured(lowered.concrete)]
+        first = len(lowered.module.entry.parameters) - len(values)
+        if by_name:
+            names = _names(lowered.concrete)
+            named.add("", enumerate(names, first), values)
+            return lowered.module
+        constants = {first + k: Literal.owning(value) for k, value in enumerate(values)}
+        return lowered.module.with_constants(constants)
+
     return export_c(
-        lowered.module.with_constants(constants),
+        program() if buckets is None else program,
         path,
         header_path,
         name=name,
         argument_names=argument_names,
         result_names=result_names,
         options=options,
+        weights=weights,
+        pool=pool,
+        threads=threads,
+        versions=versions,
+        buckets=buckets,
+        named_weights=named if by_name else None,
     )
+
+
+def _of_sizes(arguments: Any, sizes: Mapping[str, int]) -> Any:
+    """The arguments with sizes where dimensions are None."""
+    tf = _tensorflow()
+
+    def of_size(leaf: Any) -> Any:
+        if not isinstance(leaf, tf.TensorSpec) or leaf.shape.is_fully_defined():
+            return leaf
+        dims = [] if leaf.shape.rank is None else leaf.shape.as_list()
+        if dims.count(None) != len(sizes) and not (len(sizes) == 1 and dims):
+            raise UsageError(
+                f"an argument is {leaf.shape}, and buckets are of {', '.join(sizes) or 'nothing'}",
+                rule="library-buckets",
+                hint="a shape has one None, or as many as buckets have names, in their order",
+            )
+        numbers = iter(list(sizes.values()) * (len(dims) if len(sizes) == 1 else 1))
+        return tf.TensorSpec([next(numbers) if d is None else d for d in dims], leaf.dtype)
+
+    return tf.nest.map_structure(of_size, arguments)
+
+
+def _names(concrete: Any) -> list[str]:
+    """Of what the program takes behind its arguments; a number for what is no variable."""
+    handles = {id(v.handle): v.name.rpartition(":")[0] for v in concrete.graph.variables}
+    names = [handles.get(id(x), f"captured{k}") for k, x in enumerate(concrete.captured_inputs)]
+    if repeated := sorted({n for n in names if names.count(n) > 1}):
+        raise UsageError(
+            f"two variables are called {repeated[0]}, and weights of a file have a name each",
+            rule="weights-by-name",
+            hint="name them, tf.Variable(..., name='encoder/kernel')",
+        )
+    return names
 
 
 def jit(

@@ -57,24 +57,72 @@ def export_c(
     argument_names: Sequence[str] | None = None,
     result_names: Sequence[str] | None = None,
     options: Mapping[str, Any] | Iterable[str] | None = None,
+    weights: str | Path | None = None,
+    pool: bool = False,
+    threads: int = 1,
+    versions: Sequence[str] = (),
+    buckets: Mapping[str, Sequence[int]] | None = None,
+    dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
 ) -> CLibrary:
     """Write the model for tensors like these as a C library (`hloom.export_c`).
 
-    Its present weights stand in the library; its inputs are called as `forward` calls them.
+    Its inputs are called as `forward` calls them. Its present weights stand in the library, or in
+    `weights`, a safetensors file, by the names that `state_dict` has: any such file can be loaded.
+    `buckets={"batch": (1, 8)}` with `dynamic_shapes={"x": {0: "batch"}}`, in the form (and with the
+    `Dim`s, if liked) that torch.export takes.
     """
     from hloom.aot.export import export_c
+    from hloom.aot.tensors import NamedWeights
 
-    captured = _captured(model, arguments, keywords or {})
-    weights = {k: Literal.owning(value) for k, value in enumerate(captured.state)}
+    by_name, named = weights is not None, NamedWeights({}, {})
+
+    def program(**sizes: int) -> Module:
+        positional, by_keyword = arguments, dict(keywords or {})
+        if sizes:
+            positional, by_keyword = _of_sizes(model, arguments, by_keyword, dynamic_shapes, sizes)
+        captured = _captured(model, positional, by_keyword)
+        if by_name:
+            named.add("", enumerate(captured.names), captured.state)
+            return captured.module
+        state = {k: Literal.owning(value) for k, value in enumerate(captured.state)}
+        return captured.module.with_constants(state)
+
     return export_c(
-        captured.module.with_constants(weights),
+        program() if buckets is None else program,
         path,
         header_path,
         name=name,
         argument_names=argument_names or _argument_names(model, arguments, keywords or {}),
         result_names=result_names,
         options=options,
+        weights=weights,
+        pool=pool,
+        threads=threads,
+        versions=versions,
+        buckets=buckets,
+        named_weights=named if by_name else None,
     )
+
+
+def _of_sizes(
+    model: Any,
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    names: Mapping[str, Any] | Sequence[Any] | None,
+    sizes: Mapping[str, int],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments for one bucket: zeros, where sizes are named."""
+    from hloom.aot.open_sizes import names_by_position, resized
+
+    forward = getattr(model, "forward", None)
+    parameters = [] if forward is None else list(inspect.signature(forward).parameters)
+    positions, others = names_by_position(names, sizes, parameters, len(arguments))
+
+    def sized(argument: Any, dims: Any) -> Any:
+        return resized(argument, dims, sizes, lambda tensor, dims: tensor.new_zeros(dims))
+
+    by_keyword = {k: sized(v, others.get(k)) for k, v in keywords.items()}
+    return tuple(map(sized, arguments, positions)), by_keyword
 
 
 def _argument_names(
@@ -105,6 +153,8 @@ class _Captured:
     module: Module
     state: tuple[np.ndarray, ...]
     """Parameters and buffers, as they are now."""
+    names: tuple[str, ...]
+    """Of each, as `state_dict` has it."""
     inputs: tuple[Any, ...]
     """Sizes and type of each leaf of the arguments; what it is, where it is no tensor."""
     in_tree: Any
@@ -146,7 +196,7 @@ def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any
     results = _results(torch, captured)
     # Only with x64 are PyTorch's types of 64 bits JAX's too.
     with _own_errors("torchax cannot write the model in JAX"), jax.enable_x64(True):
-        _, tensors, function = to_jax(exported, export_raw=True)
+        names, tensors, function = to_jax(exported, export_raw=True)
         state = [_array(t) for t in tensors]
         inputs = [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (*state, *inputs)]
@@ -162,7 +212,11 @@ def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any
     assert module is not None
     outputs = tuple(None if t.is_tensor else t for t in results)
     kinds = tuple(map(_kind, leaves))
-    return _Captured(module, tuple(state), kinds, in_tree, outputs, captured.call_spec.out_spec)
+    if isinstance(model, torch.nn.Module):  # that stands in a holder here
+        names = [n.removeprefix("model.") for n in names]
+    return _Captured(
+        module, tuple(state), tuple(names), kinds, in_tree, outputs, captured.call_spec.out_spec
+    )
 
 
 def _exported(

@@ -23,10 +23,12 @@ from hloom.api import (
     BucketArray,
     CArray,
     CInterface,
+    HloError,
     Module,
     Processor,
     Shape,
     UsageError,
+    as_module,
     buckets_object,
     why_rows_depend,
 )
@@ -146,9 +148,14 @@ def bucket_programs(program: Any, name: str, buckets: Mapping[str, Sizes]) -> li
     return [(f"{name}_{k}", p) for k, p in zip(keys, programs)]
 
 
-def library_buckets(name: str, entries: Sequence[CEntry], sizes: Mapping[str, Sizes]) -> CBuckets:
+def library_buckets(
+    name: str,
+    entries: Sequence[CEntry],
+    sizes: Mapping[str, Sizes],
+    program: Any = None,
+) -> CBuckets:
     """What is common to the functions of all buckets; `UsageError` where they do not belong
-    together."""
+    together. `program`, if it can be called, gives programs for other sizes to compare with."""
     chosen = list(itertools.product(*sizes.values()))
     first = entries[0]
     for e in entries[1:]:
@@ -173,7 +180,7 @@ def library_buckets(name: str, entries: Sequence[CEntry], sizes: Mapping[str, Si
                 f"no array of {name} has a size of {n}: the programs are alike",
                 rule="library-buckets",
             )
-    why = _why_exact(entries, chosen, list(sizes), of_inputs, of_outputs)
+    why = _why_exact(entries, chosen, list(sizes), of_inputs, of_outputs, program)
     buckets = [
         Bucket(
             e.name,
@@ -240,6 +247,7 @@ def _why_exact(
     names: Sequence[str],
     inputs: Sequence[Of],
     outputs: Sequence[Of],
+    program: Any,
 ) -> str:
     """Why a call may not be padded; "" where it may."""
     for name, a, of in zip(
@@ -264,13 +272,41 @@ def _why_exact(
             if not later:
                 continue
             rows, many = min(later, key=lambda pair: pair[0])
+            numbers = entries[0].input_numbers, range(len(outputs))
             cuts = [
-                {k: of.index(number) for k, of in enumerate(side) if number in of}
-                for side in (inputs, outputs)
+                {k: of.index(number) for k, of in zip(places, side) if number in of}
+                for places, side in zip(numbers, (inputs, outputs))
             ]
-            if reason := _reason(few, many, rows, cuts[0], cuts[1]):
+            reason = _reason(few, many, rows, cuts[0], cuts[1])
+            if reason and a[number] == 1:
+                # Nothing is padded to one row, whose program may lack broadcasts that others have.
+                own = {**dict(zip(names, a)), name: rows}
+                other = _of_other_size(modules, chosen, own, name, program)
+                reason = _reason(other, many, rows, cuts[0], cuts[1]) if other else reason
+            if reason:
                 return f"{reason} ({name})"
     return ""
+
+
+def _of_other_size(
+    modules: Sequence[Module],
+    chosen: Sequence[Sizes],
+    own: Mapping[str, int],
+    name: str,
+    program: Any,
+) -> Module | None:
+    """A program for the same sizes but that of one name, of which it has neither 1 nor the same:
+    that of another bucket, or one for this alone."""
+    for sizes, module in zip(chosen, modules):
+        other = dict(zip(own, sizes))
+        if other[name] not in (1, own[name]) and {**other, name: own[name]} == own:
+            return module
+    if not callable(program):
+        return None
+    try:
+        return as_module(program(**{**own, name: own[name] + 1}))
+    except HloError:
+        return None
 
 
 def _reason(

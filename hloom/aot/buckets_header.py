@@ -9,7 +9,7 @@ from hloom.api import CArray
 _ARRAYS = "const void *const *inputs, void *const *outputs, void *workspace"
 
 
-def buckets_lines(library: str, b: CBuckets, pool: str, maps: bool) -> list[str]:
+def buckets_lines(library: str, b: CBuckets, pool: str, weights: str) -> list[str]:
     """Its constants, which take the sizes of a call, its prototype and its struct."""
     name, prefix, names = b.name, b.name.upper(), list(b.sizes)
     lines = [
@@ -35,7 +35,7 @@ def buckets_lines(library: str, b: CBuckets, pool: str, maps: bool) -> list[str]
     if pool == "caller":
         lines.append(f"int {name}_on({sizes}const {library}_pool *pool, {_ARRAYS});")
     no_bucket = "the library has no bucket for this size"
-    lines += error_words(name, maps, f'      : status == 8 ? "{no_bucket}"')
+    lines += error_words(name, weights, f'      : status == 8 ? "{no_bucket}"')
     return lines + struct(library, name, prefix, b.inputs, b.outputs, pool, names)
 
 

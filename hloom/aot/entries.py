@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from hloom.aot.header import c_name, checked_names, distinct
+from hloom.aot.tensors import NamedWeights
 from hloom.api import (
     CInterface,
     Instruction,
     LibraryCode,
     LibraryRequest,
     Module,
+    Tensors,
     UsageError,
     Version,
     Weights,
@@ -32,6 +34,10 @@ class LibraryPlan:
     versions: tuple[str, ...]
     options: Mapping[str, Any] | Iterable[str] | None
     target: str
+    named: NamedWeights = field(default_factory=lambda: NamedWeights({}))
+    """Inputs that are weights, which a file has by name."""
+    tensors: Tensors = field(default_factory=Tensors)
+    """They, as they come."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,8 @@ class CEntry:
     module: Module
     codes: tuple[tuple[str, LibraryCode], ...]
     """The symbol and the code for each processor; one, where no versions are asked for."""
+    input_numbers: tuple[int, ...]
+    """Of each input among the arrays that the program takes, weights by name among them."""
 
     @property
     def code(self) -> LibraryCode:
@@ -95,9 +103,13 @@ def compiled_entry(
     codes: list[tuple[str, LibraryCode]] = []
     module: Module | None = None
     many = len(plan.versions) > 1
+    key = name.removeprefix(f"{plan.name}_")
+    named = plan.named.of(key)
     for version in plan.versions or ("",):
         symbol = f"{name}_{re.sub(r'[^A-Za-z0-9]', '_', version)}" if many else name
-        asked = LibraryRequest(symbol, plan.name, plan.weights, plan.pool, many)
+        asked = LibraryRequest(
+            symbol, plan.name, plan.weights, plan.pool, many, named, plan.tensors
+        )
         module, code = library_code(program, asked, _options(plan, version), plan.target)
         codes.append((symbol, code))
     assert module is not None
@@ -107,11 +119,20 @@ def compiled_entry(
             rule="target-versions",
         )
     first = codes[0][1]
-    key = name.removeprefix(f"{plan.name}_")
-    inputs = _input_names(module, first, _of(argument_names, key))
+    inputs = _input_names(module, first, _of(argument_names, key), named)
     outputs = _output_names(module, first, _of(result_names, key))
     interface = merged([c.interface for _, c in codes])
-    return CEntry(name, module.name, tuple(inputs), tuple(outputs), interface, module, tuple(codes))
+    numbers = [k for k in range(len(first.program.parameters)) if k not in named]
+    return CEntry(
+        name,
+        module.name,
+        tuple(inputs),
+        tuple(outputs),
+        interface,
+        module,
+        tuple(codes),
+        tuple(numbers),
+    )
 
 
 def merged(interfaces: Sequence[CInterface]) -> CInterface:
@@ -150,8 +171,10 @@ def _of(
     return names.get(key) if isinstance(names, Mapping) else names
 
 
-def _input_names(module: Module, code: LibraryCode, chosen: Sequence[str] | None) -> list[str]:
-    leaves = code.program.parameters
+def _input_names(
+    module: Module, code: LibraryCode, chosen: Sequence[str] | None, named: Mapping[int, str]
+) -> list[str]:
+    leaves = [p for k, p in enumerate(code.program.parameters) if k not in named]
     if chosen is not None:
         return checked_names(chosen, len(leaves), "Argument")
     names = {p.attrs.number: p.name for p in module.entry.parameters}

@@ -18,7 +18,8 @@ from hloom.aot.entries import CEntry, LibraryPlan, compiled_entry, named_program
 from hloom.aot.header import c_name, header
 from hloom.aot.kinds import KINDS, check_ending, kind_of
 from hloom.aot.parts import library_bytes
-from hloom.aot.weights import WeightsFile, gap_bytes, weights_file
+from hloom.aot.tensors import NamedWeights, header_lines, written_tensors
+from hloom.aot.weights import gap_bytes, weights_file
 from hloom.api import CInterface, UsageError, Weights, written_whole
 
 RESERVED = frozenset(("main", "memcpy", "memmove", "memset", "memcmp"))
@@ -80,6 +81,7 @@ def export_c(
     threads: int = 1,
     versions: Sequence[str] = (),
     buckets: Mapping[str, Sequence[int]] | None = None,
+    named_weights: NamedWeights | None = None,
 ) -> CLibrary:
     """Write a C library of what `hloom.compile` takes: `.so`, `.a` or `.o` says what it is.
 
@@ -91,6 +93,8 @@ def export_c(
     `versions`: processors (`x86-64-v2`, `x86-64-v4`) whose code is in the library side by side.
     `buckets`: sizes by name, `{"batch": (1, 8, 32)}`; `program` is then a function that gives the
     program for its sizes, and the library's takes any size up to the largest.
+    `named_weights`: inputs that no caller brings, tensors of a safetensors file by their names;
+    their values, if there are any, are written to the file `weights`.
     `HloError` names the instruction that needs a runtime, the missing compiler.
     """
     path = Path(path)
@@ -105,15 +109,18 @@ def export_c(
     programs = bucket_programs(program, name, sizes) if sizes else named_programs(program, name)
     plan = LibraryPlan(
         name,
-        _weights(weights, len(programs) > 1 or len(versions) > 1, kind),
+        _weights(weights, named_weights, len(programs) > 1 or len(versions) > 1, kind),
         "own" if threads > 1 else "caller" if pool else "",
         threads,
         tuple(versions),
         options,
         target,
+        named_weights or NamedWeights({}),
     )
     entries = [compiled_entry(plan, n, p, argument_names, result_names) for n, p in programs]
-    any_size = None if sizes is None else library_buckets(name, entries, sizes)
+    if named_weights is not None and not plan.tensors.items:
+        raise UsageError(f"{name} takes no weights from a file", rule="weights-by-name")
+    any_size = None if sizes is None else library_buckets(name, entries, sizes, program)
     processor = entries[0].code.processor
     check_ending(path, processor.system, processor.triple)
     return _written(plan, entries, any_size, path, kind, weights, header_path)
@@ -129,10 +136,15 @@ def _written(
     header_path: str | Path | None,
 ) -> CLibrary:
     """Make the objects, link them, and write what was asked for."""
-    mapped = None if weights is None else weights_file(Path(weights), plan.name, plan.weights)
+    if plan.tensors.items:
+        mapped, by_name = None, list(plan.tensors.items.values())
+        written = written_tensors(plan.named.values, by_name) if plan.named.values else None
+    else:
+        mapped = None if weights is None else weights_file(Path(weights), plan.name, plan.weights)
+        written = None if mapped is None else mapped.data
     with tempfile.TemporaryDirectory() as folder:
         data, parts = library_bytes(plan, entries, any_size, mapped, kind, path.name, Path(folder))
-    _write(plan, entries, any_size, path, data, kind, mapped, weights, header_path)
+    _write(plan, entries, any_size, path, data, kind, written, weights, header_path)
     return CLibrary(
         plan.name,
         path,
@@ -151,38 +163,56 @@ def _write(
     path: Path,
     data: bytes,
     kind: str,
-    mapped: WeightsFile | None,
+    of_weights: bytes | None,
     weights: str | Path | None,
     header_path: str | Path | None,
 ) -> None:
     """The files, each whole."""
-    if mapped is not None and weights is not None:
+    if of_weights is not None and weights is not None:
         with written_whole(Path(weights)) as file:
-            file.write(mapped.data)
+            file.write(of_weights)
     with written_whole(path) as file:
         file.write(data)
     if kind == "shared":
         path.chmod(0o755)
     if header_path is not None:
         maps = entries[0].code.processor.system in ("linux", "macos")
-        of_weights = "" if mapped is None else "file" if maps else "memory"
-        more = (
-            []
-            if any_size is None
-            else buckets_lines(plan.name, any_size, plan.pool, bool(of_weights))
-        )
-        text = header(plan.name, entries, plan.pool, of_weights, more)
+        by_name = list(plan.tensors.items.values())
+        where = "file" if maps else "memory"
+        where = where if by_name or plan.weights.place == "file" else ""
+        kind_of_weights = f"{where}, by name" if by_name else where
+        before = header_lines(plan.name, by_name) if by_name else []
+        more: list[str] = []
+        if any_size is not None:
+            more = buckets_lines(plan.name, any_size, plan.pool, kind_of_weights)
+        text = header(plan.name, entries, plan.pool, kind_of_weights, before, more)
         with written_whole(Path(header_path)) as file:
             file.write(text.encode())
 
 
-def _weights(file: str | Path | None, is_shared: bool, kind: str) -> Weights:
-    """An empty table of constants. An object of one function takes no linker."""
-    if file is not None:
+def _weights(
+    file: str | Path | None, named: NamedWeights | None, is_shared: bool, kind: str
+) -> Weights:
+    """An empty table of constants. An object of one function takes no linker; a file of weights by
+    name has no others."""
+    if named is not None:
+        _check_tensors_file(file, bool(named.values))
+    elif file is not None:
         return Weights("file", gap_bytes(Path(file)))
     if is_shared:
         return Weights("section")
     return Weights("inside" if kind == "object" else "either")
+
+
+def _check_tensors_file(file: str | Path | None, has_values: bool) -> None:
+    """The file for weights by name, where there is one to write."""
+    if file is None and has_values:
+        raise UsageError("weights by name need a file", rule="weights-file", hint="weights=...")
+    if file is not None and Path(file).suffix.lower() != ".safetensors":
+        raise UsageError(
+            f"weights by name are kept in .safetensors, and {Path(file).name} is none",
+            rule="weights-file",
+        )
 
 
 def _kind(path: Path) -> str:

@@ -93,10 +93,16 @@ def checked_names(names: Sequence[str], count: int, what: str) -> list[str]:
 
 
 def header(
-    name: str, entries: Sequence[Entry], pool: str, weights: str, more: Sequence[str] = ()
+    name: str,
+    entries: Sequence[Entry],
+    pool: str,
+    weights: str,
+    before: Sequence[str] = (),
+    more: Sequence[str] = (),
 ) -> str:
     """The text of the header of the library `name`. `weights`: "file" or "memory" where they are
-    not in the library; `more`: lines behind the functions."""
+    not in the library, with ", by name" behind where a file has them so; `before`, `more`: lines
+    before and behind the functions."""
     guard = f"{name.upper()}_H"
     about = ", ".join([e.program for e in entries]).replace("*/", "* /")
     lines = [
@@ -114,15 +120,17 @@ def header(
     if pool == "caller":
         lines += POOL.replace("NAME", name).split("\n")
     if weights:
-        lines += WEIGHTS.replace("NAME", name).split("\n")
-        lines += (FILE if weights == "file" else "").replace("NAME", name).split("\n")
+        others = BY_NAME if weights.endswith("by name") else WEIGHTS
+        lines += others.replace("NAME", name).split("\n")
+        lines += (FILE if weights.startswith("file") else "").replace("NAME", name).split("\n")
+    lines += before
     for entry in entries:
-        lines += _entry(name, entry, pool, bool(weights))
+        lines += _entry(name, entry, pool, weights)
     lines += more
     return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "#endif", ""])
 
 
-def _entry(library: str, entry: Entry, pool: str, maps: bool) -> list[str]:
+def _entry(library: str, entry: Entry, pool: str, weights: str) -> list[str]:
     """What is said of one function."""
     name, interface, prefix = entry.name, entry.interface, entry.name.upper()
     arrays_in = [_named(n, a) for n, a in zip(entry.inputs, interface.inputs)]
@@ -146,7 +154,7 @@ def _entry(library: str, entry: Entry, pool: str, maps: bool) -> list[str]:
                 lines.append(in_place_line(other))
         if arrays:
             lines.append("")
-    lines += _function(library, name, prefix, pool, maps)
+    lines += _function(library, name, prefix, pool, weights)
     return lines + struct(library, name, prefix, entry.inputs, entry.outputs, pool)
 
 
@@ -180,7 +188,7 @@ def element_type(shape: Shape) -> str:
 _ARRAYS = "const void *const *inputs, void *const *outputs, void *workspace"
 
 
-def _function(library: str, name: str, prefix: str, pool: str, maps: bool) -> list[str]:
+def _function(library: str, name: str, prefix: str, pool: str, weights: str) -> list[str]:
     own = pool == "own"
     threads = "Its threads start when they are needed."
     threads = threads if own else "It allocates nothing, starts no thread."
@@ -194,10 +202,10 @@ def _function(library: str, name: str, prefix: str, pool: str, maps: bool) -> li
     ]
     if pool == "caller":
         lines.append(f"int {name}_on(const {library}_pool *pool, {_ARRAYS});")
-    return [*lines, *error_words(name, maps)]
+    return [*lines, *error_words(name, weights)]
 
 
-def error_words(name: str, maps: bool, *more: str) -> list[str]:
+def error_words(name: str, weights: str, *more: str) -> list[str]:
     """What turns a status into words."""
     words = [
         "",
@@ -207,15 +215,20 @@ def error_words(name: str, maps: bool, *more: str) -> list[str]:
         '      ? "this processor lacks instructions that the library was compiled for"',
         *more,
     ]
-    if maps:
+    by_name = weights.endswith("by name")
+    others = "this is no safetensors file" if by_name else OTHERS
+    if weights:
         words += [
             '      : status == 5 ? "the weights are not loaded"',
             '      : status == 6 ? "the file of the weights cannot be read"',
-            '      : status == 7 ? "these are not the weights that the library was made with"',
+            f'      : status == 7 ? "{others}"',
         ]
+    if by_name:
+        words.append('      : status == 9 ? "a tensor of the file is not as the library takes it"')
     return [*words, '      : "the program failed";', "}", ""]
 
 
+OTHERS = "these are not the weights that the library was made with"
 POOL = """/* Threads of the caller. parallel_for calls piece(data, k) once for each k below count,
  * on whatever threads, and returns when all have returned; serial_ns is about what all of them take
  * one after another, so that what is too short to wake anybody can be done at once. */
@@ -227,6 +240,9 @@ typedef struct {
 """
 WEIGHTS = """/* The weights are in a file. This takes memory that holds all of it and stays, at a
  * multiple of 64 bytes; 0, or a status: it is not the file that the library was made with. */
+int NAME_set_weights(const void *file, uint64_t bytes);"""
+BY_NAME = """/* The weights are in a safetensors file. This takes memory that holds all of it and
+ * stays, at a multiple of 64 bytes; 0, or a status, of which NAME_weights_problem tells more. */
 int NAME_set_weights(const void *file, uint64_t bytes);"""
 FILE = """/* This maps the file; 0, or a status. Before the first call, and never beside one. */
 int NAME_load_weights(const char *path);

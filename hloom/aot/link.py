@@ -110,6 +110,15 @@ class Toolchain:
         what_for = "mapping weights"
         return self._object(f"{name}_weights", name, folder, "weights.c", flags, what_for)
 
+    def tensors_object(self, name: str, folder: Path, table: str, maps: bool) -> Path:
+        """Compiles what finds the weights of a library by their names, which the table has."""
+        path = folder / f"{name}_tensors.h"
+        path.write_text(table, encoding="ascii")
+        flags = ["-O2", "-fvisibility=hidden", "-include", str(path)]
+        flags += [f"-DHLOOM_SET={name}_set_weights", f"-DHLOOM_PROBLEM={name}_weights_problem"]
+        flags.append("-DHLOOM_MAPS" if maps else "-ffreestanding")
+        return self._object(f"{name}_weights", name, folder, "tensors.c", flags, "weights by name")
+
     def pool_object(self, name: str, folder: Path, threads: int) -> Path:
         """Compiles the threads of a library of this name."""
         flags = ["-O2", "-fvisibility=hidden", "-pthread", f"-DHLOOM_THREADS={threads}"]

@@ -117,6 +117,10 @@ def _load_weights(library: Any, errors: Mapping[int, str], header: Path, weights
         )
     if status := getattr(library, loader[1])(str(weights).encode()):
         reason = errors.get(status, f"status {status}")
+        problem = getattr(library, loader[1].replace("_load_weights", "_weights_problem"), None)
+        if problem is not None:
+            problem.restype = ctypes.c_char_p
+            reason = problem().decode(errors="replace") or reason
         raise HloError(f"{weights}: {reason}", rule="library-weights")
 
 

@@ -13,6 +13,7 @@ from hloom.aot.archive import ArchiveMember, archive
 from hloom.aot.buckets import CBuckets
 from hloom.aot.entries import CEntry, LibraryPlan
 from hloom.aot.link import MATRICES, ORDERS, TRANSFORMS, toolchain
+from hloom.aot.tensors import table_source
 from hloom.aot.weights import WeightsFile
 from hloom.api import (
     HloError,
@@ -91,12 +92,19 @@ def _of_weights(
 ) -> list[Part]:
     """The constants that functions share, or what maps them."""
     name = plan.name
-    if mapped is None:
-        if not plan.weights.items:
-            return []
-        data = weights_object(name, plan.weights, processor)
-        return [_written(folder, f"{name}_weights", data, f"{name}_weights")]
     maps = processor.system in ("linux", "macos")
+    parts: list[Part] = []
+    if plan.tensors.items:
+        words = ["weights_at", "set_weights", "weights_problem"]
+        words += ["load_weights", "unload_weights"] if maps else []
+        table = table_source(list(plan.tensors.items.values()))
+        path = toolchain(processor, "weights by name").tensors_object(name, folder, table, maps)
+        parts.append((path, [f"{name}_{w}" for w in words]))
+    if mapped is None:
+        if plan.weights.items:
+            data = weights_object(name, plan.weights, processor)
+            parts.append(_written(folder, f"{name}_constants", data, f"{name}_weights"))
+        return parts
     about = (len(mapped.data), mapped.begin, mapped.sum)
     words = ["weights_at", "set_weights", *(["load_weights", "unload_weights"] if maps else [])]
     tools = toolchain(processor, "mapping weights")

@@ -125,6 +125,11 @@ def library_code(
     return module, compile_library(module, asked, _options(options), target=target)
 
 
+def as_module(program: Any) -> Module:
+    """What `compile` takes, as a module."""
+    return _source(program).module
+
+
 def _options(options: Options | Mapping[str, Any] | Iterable[str] | None) -> Options:
     from hloom.base.options import Options
 

@@ -98,6 +98,8 @@ from hloom.plan.usage import MemoryUse as MemoryUse
 from hloom.program.c_interface import CArray as CArray
 from hloom.program.c_interface import CInterface as CInterface
 from hloom.program.c_interface import LibraryCode as LibraryCode
+from hloom.program.c_tensors import Tensor as Tensor
+from hloom.program.c_tensors import Tensors as Tensors
 from hloom.program.c_weights import LibraryRequest as LibraryRequest
 from hloom.program.c_weights import Weights as Weights
 from hloom.program.meetings import fingerprint_of_meetings as fingerprint_of_meetings

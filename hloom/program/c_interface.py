@@ -45,10 +45,10 @@ MOST_ROW = 1 << 31
 
 
 class Base(NamedTuple):
-    """Where an allocation begins: at an input, an output, a constant (by number), or a byte of the
-    workspace."""
+    """Where an allocation begins: at an input, an output, a constant, a tensor of a file (by
+    number), or a byte of the workspace."""
 
-    what: Literal["input", "output", "constant", "workspace"]
+    what: Literal["input", "output", "constant", "tensor", "workspace"]
     at: int
 
 

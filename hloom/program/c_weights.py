@@ -7,10 +7,14 @@ They stand in an object of the library, or in a file that is mapped when the lib
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hloom.program.slice import ALIGNMENT
+
+if TYPE_CHECKING:
+    from hloom.program.c_tensors import Tensors
 
 SHARED_BYTES = 1 << 20
 """Constants of one function from here on are an object of their own: less text for LLVM."""
@@ -56,3 +60,7 @@ class LibraryRequest:
     is_version: bool = False
     """Whether it is for one kind of processor among several: no one else sees it, and whoever calls
     has asked the processor."""
+    named: Mapping[int, str] = field(default_factory=dict)
+    """Inputs that are weights by name (c_tensors.py), which no caller brings."""
+    tensors: Tensors | None = None
+    """The table that they are in."""

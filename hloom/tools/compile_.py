@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +11,10 @@ import typer
 from hloom import api
 from hloom.aot.buckets import bucket_shapes, sizes_of_words
 from hloom.aot.export import CLibrary, export_c
+from hloom.aot.header import c_name
 from hloom.aot.kinds import kind_of
 from hloom.aot.report import library_report, report_text
+from hloom.aot.tensors_in_file import named_in_file
 from hloom.tools.evaluate import progress
 from hloom.tools.opt import OPTION_WORDS
 from hloom.tools.run import TargetName, Threads, compiled
@@ -50,6 +52,14 @@ Files = Annotated[
 Weights = Annotated[
     Path | None,
     typer.Option("--weights", help="The file to write a C library's constants to, which it maps."),
+]
+NamedWeights = Annotated[
+    Path | None,
+    typer.Option(
+        "--named-weights",
+        help="A safetensors file: parameters that are called as its tensors are weights, which a "
+        "C library takes from any such file.",
+    ),
 ]
 Pool = Annotated[bool, typer.Option("--pool", help="A C library that takes the caller's threads.")]
 Versions = Annotated[
@@ -93,6 +103,7 @@ def compile_(
     argument_names: Names = "",
     result_names: Names = "",
     weights: Weights = None,
+    named_weights: NamedWeights = None,
     pool: Pool = False,
     versions: Versions = "",
     buckets: Buckets = [],  # noqa: B006
@@ -116,36 +127,73 @@ def compile_(
       hloom compile step.hlo -o libstep.a --target_triple=aarch64-linux-gnu --target_cpu=neoverse-n1
     """
     words, sizes = ctx.meta.get(OPTION_WORDS, []), sizes_of_words(buckets)
-    pairs = _files_and_shapes(files, shapes, sizes)
-    modules = [read(f, replicas, partitions, s, spmd).module for f, s in pairs]
-    for module in modules:
-        warn_of_elided(module)
+    modules = _modules(files, shapes, sizes, asked := (replicas, partitions, spmd))
     names = {"argument_names": _split(argument_names), "result_names": _split(result_names)}
     of_libraries: dict[str, Any] = {
         "header_path": header,
         "name": name or None,
         "weights": weights,
+        "named_weights": named_weights,
         "pool": pool,
         "versions": _split(versions) or (),
         "buckets": sizes or None,
     }
     if kind_of(output):
-        count = 1 if threads is None else threads
-        of_libraries |= {"options": words, "target": target, "threads": count}
-        programs = modules if sizes else _by_file(files, modules)
+        of_libraries |= {"options": words, "target": target}
+        of_libraries |= _named(named_weights, weights, files, modules, bool(sizes))
+        of_libraries["threads"] = 1 if threads is None else threads
+        sized = _of_sizes(files[0], shapes, asked) if len(files) == 1 else modules
+        programs: Any = sized if sizes else _by_file(files, modules)
         _tell_of(export_c(programs, output, **names, **of_libraries), as_json, report)
     else:
         _refuse_options_of_libraries({**of_libraries, "report": report}, len(files), output)
         _compile_saved(modules[0], output, threads, words, target, names, as_json)
 
 
-def _files_and_shapes(
-    files: list[str], shapes: str, sizes: dict[str, tuple[int, ...]]
-) -> list[tuple[str, str]]:
-    """What is read, and with which shapes: one file for several buckets is read for each."""
-    if sizes and len(files) == 1:
-        return [(files[0], s) for s in bucket_shapes(shapes, sizes)]
-    return [(file, shapes) for file in files]
+def _of_sizes(file: str, shapes: str, asked: _Asked) -> Callable[..., api.Module]:
+    """What gives the program of a file for sizes that its shapes name."""
+
+    def of_sizes(**chosen: int) -> api.Module:
+        (of_one,) = bucket_shapes(shapes, {n: (s,) for n, s in chosen.items()})
+        replicas, partitions, spmd = asked
+        return read(file, replicas, partitions, of_one, spmd).module
+
+    return of_sizes
+
+
+def _named(
+    file: Path | None,
+    weights: Path | None,
+    files: list[str],
+    modules: list[api.Module],
+    has_buckets: bool,
+) -> dict[str, Any]:
+    """What `export_c` is told of weights by name."""
+    if file is None:
+        return {}
+    if weights is not None:
+        raise api.UsageError(
+            "--weights writes constants to a file, --named-weights reads names from one: not both",
+            rule="weights-file",
+        )
+    keys = [""] if has_buckets or len(files) == 1 else [c_name(Path(f).stem) for f in files]
+    return {"named_weights": named_in_file(file, dict(zip(keys, modules)))}
+
+
+_Asked = tuple[int | None, int | None, bool]
+"""Replicas, partitions, and whether the partitioner makes them."""
+
+
+def _modules(
+    files: list[str], shapes: str, sizes: dict[str, tuple[int, ...]], asked: _Asked
+) -> list[api.Module]:
+    """The programs; of one file for several buckets that for the first, to say what is wrong."""
+    of_first = bucket_shapes(shapes, sizes)[0] if sizes and len(files) == 1 else shapes
+    replicas, partitions, spmd = asked
+    modules = [read(f, replicas, partitions, of_first, spmd).module for f in files]
+    for module in modules:
+        warn_of_elided(module)
+    return modules
 
 
 def _refuse_options_of_libraries(options: dict[str, Any], count: int, output: Path) -> None:

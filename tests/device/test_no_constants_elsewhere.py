@@ -39,6 +39,8 @@ HERE = "the process that compiles or runs, not the device"
 NAMED = {
     "aot/archive.py:HEADER_BYTES": SIZED,
     "aot/export.py:MOST_THREADS": "a bound on what is asked for",
+    "aot/tensors.py:MOST_NAME_BYTES": SIZED,
+    "aot/tensors_in_file.py:MOST_HEAD_BYTES": SIZED,
     "codegen/columns.py:LEAST_VECTORS": RATIO,
     "codegen/crosswise.py:BLOCK_LINES": RATIO,
     "codegen/cumulative.py:ACROSS_VECTORS": RATIO,

@@ -69,6 +69,8 @@ def library_text(
     head = [] if copy.split("(")[0] in text else [copy]
     globals_, addresses = _constants(asked.weights, constants, program.name)
     globals_ = head + globals_
+    if _has_tensors(interface):
+        globals_.append(f"@{WEIGHTS_AT} = external hidden global ptr")
     if program.call_sites:
         text = text.replace(CALL_SITE, call_sites_text(program.call_sites))
     text = _PLAIN.sub(r"\1 nounwind {", text)  # no tables for unwinding, which need a library
@@ -231,7 +233,7 @@ def _entry(main: str, interface: CInterface, machine: Machine, constants: Sequen
     f.add(f"br i1 {missing}, label %refused, label %given")
     f.label("given")
     _check(f, interface)
-    if any("%weights" in c for c in constants):
+    if _has_tensors(interface) or any("%weights" in c for c in constants):
         _load_weights(f, machine)
 
     def address(base: Base | None) -> str:
@@ -242,7 +244,8 @@ def _entry(main: str, interface: CInterface, machine: Machine, constants: Sequen
             return address if address.startswith("@") else f.value(address)
         if base.what == "workspace":
             return f.value(f"getelementptr i8, ptr %workspace, i64 {base.at}")
-        return _pointer(f, f"%{base.what}s", base.at)
+        table = "%weights" if base.what == "tensor" else f"%{base.what}s"
+        return _pointer(f, table, base.at)
 
     for number, c in enumerate(interface.copies_in):
         source, target = _pointer(f, "%inputs", c.source), address(c.target)
@@ -276,6 +279,11 @@ def _entry(main: str, interface: CInterface, machine: Machine, constants: Sequen
     f.add(f"ret i32 {INVALID_ARGUMENT}")
     f.lines.append("}")
     return "\n".join(f.lines)
+
+
+def _has_tensors(interface: CInterface) -> bool:
+    """Whether a file has inputs of the program by name."""
+    return any(b is not None and b.what == "tensor" for b in interface.bases)
 
 
 def _pointer(f: _Lines, table: str, number: int) -> str:

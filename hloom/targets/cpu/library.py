@@ -13,6 +13,7 @@ from hloom.codegen.llvm.other_machine import object_for
 from hloom.ir.copy import copy_module
 from hloom.ir.verify import verify
 from hloom.program.c_interface import LibraryCode, LibraryStep, c_interface
+from hloom.program.c_tensors import with_tensors
 from hloom.program.thunks.custom_call import Interpreter
 from hloom.program.thunks.thunk import Rates, Thunk, walk
 from hloom.targets.cpu.recovery import NO_CODE, in_spite
@@ -49,7 +50,8 @@ def _attempt(target: CpuTarget, module: Module, asked: LibraryRequest) -> Librar
             error = CompilerFaultError(fault.error, rule="compiler-fault")
             blame(error, fault.culprit)
             raise error
-    interface = c_interface(program, 8 * target.machine.address_bytes)
+    whole = c_interface(program, 8 * target.machine.address_bytes)
+    interface = with_tensors(whole, asked.named, asked.tensors)
     text = library_text(asked, program, interface, stages.texts, target.machine)
     faults = [*stages.faults]
     code = _object(target, text, faults)
