@@ -69,6 +69,8 @@ class Nodes:
         self.spaces = AxisSpaces()
         self._node_of: dict[Place, Node] = {}
         self.nodes: list[Node] = []
+        self.alike: list[tuple[Place, Place]] = []
+        """Places of one shape that should be sharded alike."""
         self._make()
         self._join_groups()
         self._read()
@@ -105,18 +107,26 @@ class Nodes:
         one.places += other.places
 
     def _join_groups(self) -> None:
-        """Members of a group `shard_as` are one node: what is marked, and what is marked in it."""
+        """Members of a group `shard_as` are one node: what is marked, and what is marked in it.
+        Those of `shard_like` are pairs with the first of their group, which may go on to differ."""
         first: dict[int, Place] = {}
-        for node in self.nodes:
-            for i, leaf in list(node.places):
-                if i.sharding is None:
+        marked = [(i, leaf) for node in self.nodes for i, leaf in node.places if i.sharding]
+        groups = [(place, _leaf_sharding(*place).shard_group) for place in marked]
+        for kind in ("as", "like"):
+            for place, group in groups:
+                if group is None or group[0] != kind:
                     continue
-                group = _leaf_sharding(i, leaf).shard_group
-                if group is None or group[0] != "as":
+                leader = first.setdefault(group[1], place)
+                if kind == "like":
+                    self.alike.append((leader, place))
                     continue
-                self._join(first.setdefault(group[1], (i, leaf)), (i, leaf))
-                if i.opcode == "custom-call" and i.operands and i.operands[0].sharding is None:
-                    self._join((i, leaf), (i.operands[0], leaf))
+                self._join(leader, place)
+                i, leaf = place
+                is_marker = i.opcode == "custom-call" and i.operands
+                x = i.operands[0] if is_marker else i
+                # A parameter of the program may be closed, which what is made of it is not.
+                if is_marker and x.sharding is None and x.opcode != "parameter":
+                    self._join(place, (x, leaf))
         self._collect()
 
     # -- what the program says

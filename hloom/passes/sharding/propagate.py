@@ -71,10 +71,12 @@ class Propagation:
                     operands = [self._operand(x) for x in i.operands]
                     results = [self.nodes.of(i, k) for k in range(len(table.results))]
                     self._add(Step(i, table, [*operands, *results], i.opcode in _EARLY))
-        for h in self.nodes.flow.handed:
-            a, b = self.nodes.of(*h.source), self.nodes.of(*h.target)
+        handed = [(h.at, h.source, h.target) for h in self.nodes.flow.handed]
+        alike = [(target[0], source, target) for source, target in self.nodes.alike]
+        for at, source, target in [*handed, *alike]:
+            a, b = self.nodes.of(*source), self.nodes.of(*target)
             if a is not b and a.shape.is_array and a.shape.dims == b.shape.dims:
-                self._add(Step(h.at, _identity(a), [a, b], True))
+                self._add(Step(at, _identity(a), [a, b], True))
 
     def _operand(self, x: Instruction) -> Node:
         """A tuple's node is never cut: its factors are none."""
