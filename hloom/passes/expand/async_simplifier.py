@@ -78,7 +78,8 @@ class AsyncSimplifier(Expander):
         if moved_to(start) is not None:
             return None
         if start.opcode == "copy-start":
-            replacement = b.copy(start.operands[0])
+            # Of the shape of its end, which may leave out that sizes are those of run time.
+            replacement = b.emit("copy", start.operands[0], shape=i.shape)
         elif self._is_long(b.module, start):
             return _in_two_halves(b, start, has_updates=bool(end[0]))
         else:
