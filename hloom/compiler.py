@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from hloom.base.alarm import slow_alarm
 from hloom.base.clock import StageClock
 from hloom.base.collection import paused_collection
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import HloError, UsageError
 from hloom.base.faults import CompilerFaultWarning, Fault
 from hloom.base.options import Options
 from hloom.executable import Executable
-from hloom.frontends.source import Source
 from hloom.program.interface_names import InterfaceNames
+from hloom.program.saved import program_from_bytes, program_to_bytes
 from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
 from hloom.runtime.communicator.patience import Patience
+from hloom.runtime.loaded_program import crc32
 from hloom.runtime.native import LoadError
 from hloom.runtime.program_files import is_loadable, read_program, write_program
 from hloom.targets.cache_key import differences, key_parts, other_parts
@@ -28,6 +29,7 @@ from hloom.targets.stages import LaterStages, SavedStages, Stages
 from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
 
 if TYPE_CHECKING:
+    from hloom.frontends.source import Source
     from hloom.ir.module import Module
     from hloom.program.c_interface import LibraryCode
     from hloom.program.c_weights import LibraryRequest
@@ -51,6 +53,8 @@ def compile_module(
     well formed or cannot run here. Faults of hloom are gone around, with one warning
     (`CompilerFaultWarning`, or what `warn` does). Interrupting it (Ctrl-C) leaves nothing behind.
     """
+    from hloom.frontends.source import Source  # which loading a saved program does without
+
     source = Source.of_module(module)
     return compile_source(
         source, threads, options, target=target, progress=progress, cached=cached, warn=warn
@@ -122,6 +126,61 @@ def compile_saved(
 ) -> Program:
     """Write a program of a module, which is not changed, to a file, for a machine that need not be
     this one; `load_compiled` reads it there. Names as for `Executable.save`."""
+    program = _saved_program(module, options, target, progress, argument_names, result_names)
+    write_program(path, program, {"name": program.name})
+    return program
+
+
+def compile_result(
+    module: Module, options: Options | None = None, *, target: str = DEFAULT
+) -> CompilationResult:
+    """The bytes of the same program, without a file."""
+    program = _saved_program(module, options, target)
+    return CompilationResult(program_to_bytes(program, {"name": program.name}))
+
+
+class CompilationResult:
+    """A program that was compiled ahead of time, as bytes: all that another process needs."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data: bytes | None = data
+
+    def __bytes__(self) -> bytes:
+        """What a saved program is as a file; `UsageError` once it has been loaded."""
+        if self._data is None:
+            raise UsageError(
+                "a result of compiling ahead of time is loaded once, and this one has been",
+                rule="saved-program",
+                hint="keep bytes(result), or the executable that load() returned",
+            )
+        return self._data
+
+    def load(self, threads: int | None = None) -> Executable:
+        """The program on this machine's CPU, as `load_compiled` has it, which consumes the result.
+
+        `HloError` for bytes that are no saved program, or one that cannot run here.
+        """
+        try:
+            stages = SavedStages(program_from_bytes(bytes(self), crc32))
+        except UsageError:
+            raise
+        except HloError as error:
+            message = f"Failed to parse serialized program: {error.message}"
+            raise HloError(message, rule="saved-program", hint=error.hint) from None
+        executable = Executable(stages, threads, kind=target_kind(DEFAULT))
+        self._data = None
+        return executable
+
+
+def _saved_program(
+    module: Module,
+    options: Options | None,
+    target: str,
+    progress: Callable[[str], None] | None = None,
+    argument_names: Sequence[str] | None = None,
+    result_names: Sequence[str] | None = None,
+) -> Program:
+    """A program that can be saved, with names."""
     names = _names(module).chosen(argument_names, result_names)
     options, clock, kind = options or Options(), StageClock(progress), target_kind(target)
     with paused_collection():
@@ -136,8 +195,8 @@ def compile_saved(
             hint="C libraries can be made for other systems: -o libmodel.a",
         )
     if stages.faults:
-        warnings.warn(kind.notice(module, options, stages.faults), CompilerFaultWarning, 2)
-    write_program(path, program, {"name": program.name})
+        text = kind.notice(module, options, stages.faults)
+        warnings.warn(text, CompilerFaultWarning, _outside())
     return program
 
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from hloom.api.names import *
     from hloom.frontends.source import Source
 
-_HERE = ("compile", "library_code", "load", "parse", "show")
+_HERE = (
+    *("as_module", "compile", "compile_ahead_of_time", "library_code", "load", "parse", "show"),
+)
 """What this file defines itself."""
 
 
@@ -123,6 +125,23 @@ def library_code(
 
     module = _source(program).module
     return module, compile_library(module, asked, _options(options), target=target)
+
+
+def compile_ahead_of_time(
+    program: Any,
+    options: Options | Mapping[str, Any] | Iterable[str] | None = None,
+    *,
+    target: str = "cpu",
+) -> list[CompilationResult]:
+    """What `compile` takes as a list of one result: a saved program as bytes, for this machine or
+    the one that target_triple names. `TypeError` for several programs: each is compiled alone."""
+    if isinstance(program, list | tuple | dict):
+        raise TypeError(
+            f"one program is compiled ahead of time, and this is a {type(program).__name__}"
+        )
+    from hloom.compiler import compile_result
+
+    return [compile_result(_source(program).module, _options(options), target=target)]
 
 
 def as_module(program: Any) -> Module:

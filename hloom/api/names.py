@@ -26,6 +26,7 @@ from hloom.codegen.llvm.c_versions import versions_object as versions_object
 from hloom.codegen.llvm.c_weights import weights_bytes as weights_bytes
 from hloom.codegen.llvm.c_weights import weights_object as weights_object
 from hloom.codegen.llvm.machine import Machine as Machine
+from hloom.compiler import CompilationResult as CompilationResult
 from hloom.compiler import compile_module as compile_module
 from hloom.compiler import compile_saved as compile_saved
 from hloom.compiler import load_compiled as load_compiled
