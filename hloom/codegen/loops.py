@@ -109,7 +109,7 @@ def write_sequence(emitter: BodyEmitter, device: Device, work: float) -> None:
     """Root after root, those of one size together; what fits in one tile is stored at the very end,
     so that it may overwrite what the others read."""
     late: list[Callable[[], None]] = []
-    for together in _of_one_size(emitter.body):
+    for together in nests_of(emitter.body.roots):
         first = together[0]
         sizes, order = domain(*emitter.body.roots[first])
         loops = Loops.of(emitter.body, sizes, device, work)
@@ -121,11 +121,11 @@ def write_sequence(emitter: BodyEmitter, device: Device, work: float) -> None:
         store()
 
 
-def _of_one_size(body: Body) -> list[list[int]]:
+def nests_of(roots: Sequence[tuple[Instruction, ShapeIndex]]) -> list[list[int]]:
     """Which roots of a sequence are computed by one nest of loops: what several need is computed
     once. None of them overwrites what another reads elsewhere (targets/cpu/share.py)."""
     nests: dict[tuple[object, ...], list[int]] = {}
-    for k, root in enumerate(body.roots):
+    for k, root in enumerate(roots):
         sizes, order = domain(*root)
         solid = tuple([n for n in sizes if n != 1])
         in_order = tuple([d for d, n in zip(order, sizes) if n != 1])

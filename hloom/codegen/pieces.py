@@ -46,6 +46,8 @@ def concatenate_kernel(body: Body, parts: Sequence[int], device: Device) -> Emit
     root = body.roots[0][0]
     d = root.attrs.dimensions[0]
     work = body_work(body.instructions, [root], device.costs)
+    if _is_narrow(root, parts, device):
+        return _side_by_side(body, parts, device, work)
     alone = len(parts) == 1
     shapes = [_loops(body, root.operands[k], d, alone, device, work) for k in parts]
     grid = shapes[0].grid if alone else (prod(root.shape.dims[:d]),)
@@ -56,9 +58,7 @@ def concatenate_kernel(body: Body, parts: Sequence[int], device: Device) -> Emit
         body.name, False, body.leaves, [(root.operands[k], ()) for k in parts], body.instructions
     )
     emitter.outputs = [output] * len(parts)
-    starts = [0]
-    for x in root.operands:
-        starts.append(starts[-1] + x.shape.dims[d])
+    starts = _starts(root)
     emitter.offsets = [
         tuple([starts[k] if axis == d else 0 for axis in range(root.shape.rank)]) for k in parts
     ]
@@ -75,6 +75,46 @@ def concatenate_kernel(body: Body, parts: Sequence[int], device: Device) -> Emit
         else:
             writer.write_step(outer)
     return emitter.finish()
+
+
+def _is_narrow(root: Instruction, parts: Sequence[int], device: Device) -> bool:
+    """Whether several operands have one element for each row, less than a vector together, and
+    there are enough rows: lanes go over them then."""
+    d = root.attrs.dimensions[0]
+    if len(parts) < 2 or any(prod(root.operands[k].shape.dims[d:]) > 1 for k in parts):
+        return False
+    row = prod(root.shape.dims[d:]) * max(root.shape.dtype.size_bytes, 1)
+    return 2 * row <= device.compute.vector_bytes and prod(root.shape.dims[:d]) >= FEW_ROWS
+
+
+def _side_by_side(body: Body, parts: Sequence[int], device: Device, work: float) -> Emitted:
+    """A kernel that computes the operands together, a vector of rows at a time: what several of
+    them are computed from is computed once, as the two halves of random bits are."""
+    root = body.roots[0][0]
+    d = root.attrs.dimensions[0]
+    sizes = root.operands[parts[0]].shape.dims
+    loops = Loops.of(body, sizes, device, work)
+    whole = len(parts) == sum(1 for x in root.operands if x.shape.size)
+    emitter = KernelEmitter(body, loops.grid, device, part=not whole)
+    emitter.body = Body(
+        body.name, False, body.leaves, [(root.operands[k], ()) for k in parts], body.instructions
+    )
+    emitter.outputs = emitter.outputs * len(parts)
+    starts = _starts(root)
+    emitter.offsets = [
+        tuple([starts[k] if axis == d else 0 for axis in range(root.shape.rank)]) for k in parts
+    ]
+    order = tuple(range(root.shape.rank))
+    LoopWriter(emitter, Nest(loops, 0, order, False, list(range(len(parts))), [])).write()
+    return emitter.finish()
+
+
+def _starts(root: Instruction) -> list[int]:
+    """Where each operand begins, and where the last ends."""
+    starts = [0]
+    for x in root.operands:
+        starts.append(starts[-1] + x.shape.dims[root.attrs.dimensions[0]])
+    return starts
 
 
 def _loops(body: Body, x: Instruction, d: int, alone: bool, device: Device, work: float) -> Loops:

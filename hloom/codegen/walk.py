@@ -21,9 +21,10 @@ from hloom.ir.traits import CHOOSES, RESHAPES
 BLOCK_SHARE = 1 / 8
 # Up to this much work for an element a tile has four vectors of the machine, not two.
 WIDE_WORK = 20.0
-# Of a product of a vector and a matrix each sum of a tile takes so many registers: one to add to,
-# one for the sum of a block, and as many for what is read.
+# Of a product of a few vectors and a matrix each sum of a tile takes so many registers: one to add
+# to and one for the sum of the blocks before.
 REGISTERS_PER_SUM = 2
+FEW_ROWS = 4
 # Short rows that are no power of two make tiles of so many vectors at most, or twice what is
 # wanted: 13 columns are one tile of 13 vectors, of which each row is the same, and no lane asks for
 # its own.
@@ -87,14 +88,14 @@ def vectors_for(body: Body, device: Device, work: float) -> int:
 
 
 def _is_vector_product(x: Instruction) -> bool:
-    """Whether each lane has one sum of products of a vector and a matrix: so many of them as the
-    machine multiplies before the first is done, or it waits for each."""
+    """Whether each lane has a sum of products of a matrix by a vector, or by a few one after the
+    other: so many of them as the machine multiplies before the first is done, or it waits."""
     if x.opcode != "dot" or x.attrs.lhs_batch_dims:
         return False
     columns = [
         n for d, n in enumerate(x.operands[1].shape.dims) if d not in x.attrs.rhs_contracting_dims
     ]
-    return prod(columns) == x.shape.size > 1
+    return prod(columns) > 1 and x.shape.size <= FEW_ROWS * prod(columns)
 
 
 def vector_lanes(body: Body, device: Device) -> int:

@@ -1,15 +1,16 @@
 """When a CPU kernel may write its result over an operand.
 
 The general rule asks that a kernel loads everything at an index before it stores there. Sequences
-break that: they finish one root before they begin the next, except for roots so small that they
-are stored at the end. So a larger root of a sequence may only overwrite what no other root reads.
+break that: they finish the roots of one size before they begin the next, except for roots so small
+that they are stored at the end. So a larger root of a sequence may only overwrite what no root of
+another size reads.
 """
 
 from __future__ import annotations
 
 from hloom.analysis.alias_share import DefaultShare
 from hloom.base.faults import Culprit, blame
-from hloom.codegen.loops import is_single_tile
+from hloom.codegen.loops import is_single_tile, nests_of
 from hloom.codegen.tile import is_update
 from hloom.codegen.walk import domain
 from hloom.ir.instruction import Instruction
@@ -66,14 +67,17 @@ class CpuShare:
         reads = self._reads[i]
         if reads is None:
             return True
-        root = i.called[0].root.operands[output[0]]
+        roots = i.called[0].root.operands
+        root = roots[output[0]]
         sizes, _ = domain(root, ())
         elements = 1
         for n in sizes:
             elements *= n
         if is_single_tile(elements):
             return True
-        return not any(operand in read for k, read in enumerate(reads) if k != output[0])
+        nests = nests_of([(r, ()) for r in roots])
+        [together] = [nest for nest in nests if output[0] in nest]
+        return not any(operand in read for k, read in enumerate(reads) if k not in together)
 
     def _stores_last(self, i: Instruction, operand: int, output: Index) -> bool:
         """Whether a single number is stored after all that the fusion reads has been read."""

@@ -14,10 +14,12 @@ from hloom.base.guarding import GUARDING
 from hloom.codegen.cumulative import cumulative_work, is_cumulative
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_data import MOVED
+from hloom.codegen.gemm_tiling import LEAST_NEAR_ROWS
 from hloom.codegen.tile import Body
 from hloom.codegen.walk import domain
 from hloom.codegen.work import body_work
 from hloom.device.costs import Costs
+from hloom.device.device import Device
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
@@ -34,6 +36,8 @@ LOOPS = SIMPLE | (MOVED - {"bitcast", "dynamic-reshape"}) | {"copy", "reduce", "
 LOOPS |= {"dot", "reduce-window"}
 
 
+# Products of more multiplications and additions are kernels of their own: the call is 1/20 of it.
+MATRIX_FLOPS = 1 << 14
 # Loops of more instructions than this are not worth one huge function.
 MOST_INSTRUCTIONS = 600
 
@@ -138,6 +142,22 @@ def body_element_work(body: Body, costs: Costs) -> float:
     if is_cumulative(body):
         return cumulative_work(body.roots[0][0], costs)
     return body_work(body.instructions, [r for r, _ in body.roots], costs)
+
+
+def is_matrix_product(x: Instruction, device: Device) -> bool:
+    """Whether a product has a kernel of its own that keeps sums of several rows in registers, and
+    is worth the call: written in line every row would read all of the other operand."""
+    if x.opcode != "dot" or x.attrs.lhs_batch_dims or not x.shape.dtype.is_floating:
+        return False
+    a = x.attrs
+    depth = prod([x.operands[0].shape.dims[d] for d in a.lhs_contracting_dims])
+    rows = x.operands[0].shape.size // max(depth, 1)
+    columns = x.operands[1].shape.size // max(depth, 1)
+    return (
+        rows >= LEAST_NEAR_ROWS
+        and 4 * columns >= device.compute.vector_bytes
+        and 2 * x.shape.size * depth >= MATRIX_FLOPS
+    )
 
 
 def count(computations: Sequence[Computation]) -> int:

@@ -32,6 +32,7 @@ from hloom.targets.cpu.lower.loop_steps import (
     body_ns,
     fits_register,
     is_huge,
+    is_matrix_product,
     last_step,
     loop_ns,
     spare_byte,
@@ -325,6 +326,8 @@ class _Writer:
         costs = self.cpu.device.costs
         if body_ns(body, costs) > costs.serial_ns:  # it gets threads and a kernel of its own
             raise Decline(f"%{i.name} has much to do")
+        if any(is_matrix_product(x, self.cpu.device) for x in body.instructions):
+            raise Decline(f"%{i.name} multiplies matrices")
         e.restart()
         e.sources.clear()
         for leaf, number in body.leaves:
