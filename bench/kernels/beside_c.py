@@ -162,9 +162,9 @@ def main() -> None:
             by_hand = getattr(functions, symbol)
             by_hand(*places)
             for x, y in zip(wanted, have, strict=True):
-                # Where numbers grow without bound the last bits decide when they overflow.
-                small = (np.abs(x) < 10) & (np.abs(y) < 10)
-                np.testing.assert_allclose(x[small], y[small], rtol=0.01, atol=0.1)
+                # Where numbers grow without bound the last bits decide: all but a few are near.
+                near = np.isclose(x, y, rtol=0.01, atol=1e-3) | ~np.isfinite(x + y)
+                assert near.mean() > 0.99, f"{loop.name}: C computes something else"
             times: dict[str, list[float]] = {"hloom": [], "C": []}
             for _ in range(args.rounds):
                 for who, run in (("hloom", lambda: executable(*inputs)),

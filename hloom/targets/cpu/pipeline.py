@@ -44,6 +44,7 @@ from hloom.passes.layout.layout_normalization import LayoutNormalization, row_ma
 from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
 from hloom.passes.layout.sub_byte_normalization import SubByteNormalization, bytes_inside
 from hloom.passes.normalize.pad_folding import PadFolding
+from hloom.passes.normalize.while_loop_fresh_stacks import WhileLoopFreshStacks
 from hloom.passes.normalize.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from hloom.passes.normalize.while_loop_product_motion import WhileLoopProductMotion
 from hloom.passes.normalize.while_loop_state_splitting import WhileLoopStateSplitting
@@ -218,6 +219,7 @@ def cpu_pipeline(
             SubByteNormalization(packed_calls=PROGRAM_CALLS),
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
             simplification(),
+            WhileLoopFreshStacks(),  # once equal values are one: each stack has memory of its own
             attention_for(device),  # before its dots and reductions are cut in parts
             collective_combination(device),  # before what is around them is fused
             *taken_apart(apart),  # so that its parts are fused otherwise
