@@ -143,6 +143,18 @@ def is_single_tile(elements: int) -> bool:
     return elements <= SINGLE_TILE
 
 
+LEAST_PEELED = 4
+"""Rows of fewer tiles are not taken apart."""
+
+
+def chooses_at_ends(x: Instruction, lanes: int) -> bool:
+    """Whether rows of a concatenation change from one array to another within so many lanes of an
+    end, and nowhere else."""
+    if x.opcode != "concatenate" or x.attrs.dimensions != (x.shape.rank - 1,):
+        return False
+    return sum(y.shape.dims[-1] > lanes for y in x.operands) == 1
+
+
 class LoopWriter:
     """Writes one nest of loops."""
 
@@ -236,13 +248,27 @@ class LoopWriter:
         length, lanes = loops.length, loops.lanes
         full = length - length % lanes
         if self.late is None:
-            e.loop(full, (), lambda k: self._tile(outer, k, lanes), step=lanes)
+            for lower, upper in self._stretches(full):
+                e.loop(upper, (), lambda k: self._tile(outer, k, lanes), step=lanes, lower=lower)
         else:
             for k in range(0, full, lanes):
                 self._tile(outer, Affine(k), lanes)
         if full < length:
             self._tile(outer, Affine(full), length - full)
         return ()
+
+    def _stretches(self, full: int) -> list[tuple[int, int]]:
+        """Parts of a row, from where to where. Where lanes choose among several arrays, as a row
+        that is turned round does at its ends, the first tile and the last are written by
+        themselves: in between it is known which array is read."""
+        loops = self.loops
+        lanes = loops.lanes
+        if full < LEAST_PEELED * lanes:
+            return [(0, full)]
+        if not any(chooses_at_ends(x, lanes) for x in self.emitter.body.instructions):
+            return [(0, full)]
+        last = full if full < loops.length else full - lanes
+        return [(a, b) for a, b in ((0, lanes), (lanes, last), (last, full)) if a < b]
 
     def _block(self, outer: list[Affine], number: Value) -> None:
         """The lanes of one block of a long row."""

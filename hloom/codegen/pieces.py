@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from hloom.codegen.loops import LoopWriter, Nest
-from hloom.codegen.tile import Body, Emitted, KernelEmitter
+from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
 from hloom.codegen.walk import Loops, vector_lanes, vectors_for
 from hloom.codegen.work import body_work
 from hloom.device.device import Device
@@ -83,7 +83,7 @@ def _is_narrow(root: Instruction, parts: Sequence[int], device: Device) -> bool:
     d = root.attrs.dimensions[0]
     if len(parts) < 2 or any(prod(root.operands[k].shape.dims[d:]) > 1 for k in parts):
         return False
-    row = prod(root.shape.dims[d:]) * max(root.shape.dtype.size_bytes, 1)
+    row = prod(root.shape.dims[d:]) * compute_bytes(root.shape.dtype)
     return 2 * row <= device.compute.vector_bytes and prod(root.shape.dims[:d]) >= FEW_ROWS
 
 
