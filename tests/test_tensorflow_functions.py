@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.aot.tensors_in_file import read_tensors
 from hloom.base.guarding import GUARDING
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
@@ -105,3 +106,37 @@ def test_a_c_library(tmp_path):
     )
     wanted = np.tanh(x @ weights.numpy())
     np.testing.assert_allclose(hloom.load_library(path)(x=x)["y"], wanted, 1e-5)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.skipif(GUARDING, reason="kernels ask the runtime for guarded memory")
+def test_weights_by_name_and_sizes_in_buckets(tmp_path):
+    w = tf.Variable(np.arange(6, dtype=np.float32).reshape(3, 2), name="layer/kernel")
+    b = tf.Variable([1.0, 2.0], name="layer/bias")
+    file = tmp_path / "m.safetensors"
+    library = hloom.tensorflow.export_c(
+        lambda x: tf.tanh(x @ w + b),
+        tf.TensorSpec([None, 3], tf.float32),
+        path=tmp_path / "libm.so",
+        header_path=tmp_path / "m.h",
+        argument_names=["x"],
+        weights=file,
+        buckets={"batch": (1, 8)},
+    )
+    assert library.buckets is not None and library.buckets.why_exact == ""
+    names = {"layer/kernel": ("F32", (3, 2)), "layer/bias": ("F32", (2,))}
+    assert read_tensors(file) == names
+    function = hloom.load_library(library.path, weights=file)
+    for rows in (1, 5, 8):
+        x = np.random.default_rng(rows).random((rows, 3), np.float32)
+        (y,) = function(x=x).values()
+        np.testing.assert_allclose(y, np.tanh(x @ w.numpy() + b.numpy()), 1e-5)
+
+
+def test_variables_of_one_name_are_no_weights(tmp_path):
+    v, w = tf.Variable([1.0], name="v"), tf.Variable([2.0], name="v")
+    with pytest.raises(hloom.HloError, match="two variables are called v"):
+        hloom.tensorflow.export_c(
+            lambda x: x + v * w, tf.constant([1.0]), path=tmp_path / "libm.so",
+            weights=tmp_path / "m.safetensors",
+        )  # fmt: skip

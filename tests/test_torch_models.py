@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 import hloom
+from hloom.aot.tensors_in_file import read_tensors
 from hloom.base.guarding import GUARDING
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -101,3 +102,41 @@ def test_a_c_library(tmp_path):
     results = hloom.load_library(path)(i=i.numpy(), x=x.numpy())
     for mine, his in zip(results.values(), wanted.values(), strict=True):
         torch.testing.assert_close(torch.from_numpy(mine), his.detach(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.skipif(GUARDING, reason="kernels ask the runtime for guarded memory")
+@pytest.mark.parametrize("captured", [False, True], ids=["module", "exported"])
+def test_weights_by_name_and_sizes_in_buckets(tmp_path, captured):
+    """The file has the names of `state_dict`; sizes are named as torch.export has them."""
+    layers = torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)
+    model = torch.nn.Sequential(*layers).eval()
+    batch = torch.export.Dim("batch")
+    shapes = ({0: batch},)
+    source = torch.export.export(model, (torch.zeros(4, 3),), dynamic_shapes=shapes)
+    file = tmp_path / "m.safetensors"
+    library = hloom.torch.export_c(
+        source if captured else model,
+        torch.zeros(1, 3),
+        path=tmp_path / "libm.so",
+        header_path=tmp_path / "m.h",
+        weights=file,
+        buckets={"batch": (1, 8)},
+        dynamic_shapes=shapes,
+        argument_names=["x"],
+    )
+    assert library.buckets is not None and library.buckets.why_exact == ""
+    assert set(read_tensors(file)) == set(model.state_dict())
+    function = hloom.load_library(library.path, weights=file)
+    for rows in (1, 5, 8):
+        x = torch.randn(rows, 3)
+        (y,) = function(x=x.numpy()).values()
+        torch.testing.assert_close(torch.from_numpy(y), model(x).detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_buckets_need_names_of_sizes(tmp_path):
+    with pytest.raises(hloom.HloError, match="which dimensions have these sizes"):
+        hloom.torch.export_c(
+            torch.nn.Linear(3, 2), torch.zeros(1, 3), path=tmp_path / "libm.so",
+            buckets={"batch": (1, 8)},
+        )  # fmt: skip
