@@ -16,6 +16,7 @@ from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_fold import folds_own_types
 from hloom.codegen.kept import Kept, KeptElements, Passes, is_row_fold, row_rank
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes, is_update
+from hloom.codegen.work import element_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
@@ -24,6 +25,8 @@ from hloom.kernel.kernel import Value
 
 # Rows of up to so many vectors are turned: of longer ones enough lanes are full.
 MOST_VECTORS = 2
+# Work on each result that does not show beside a fold, though one result after the other does it.
+MOST_AFTER = 20.0
 # What asks for each element of what is in memory at its own place.
 IN_PLACE = SIMPLE | opcodes(RESHAPES, also=("copy", "reduce", "tuple"))
 
@@ -62,7 +65,29 @@ def short_rows(body: Body, device: Device) -> ShortRows | None:
     lanes = vector // min(max(compute_bytes(x.shape.dtype) for x in wide), 8)
     if columns > MOST_VECTORS * lanes or rows < lanes or lanes < 2:
         return None
+    if len(folds) == 1 and _rereads(body, folds[0], rows, columns):
+        after = [x for x in body.instructions if x.shape.size == rows and x is not folds[0]]
+        work = sum(element_work(x, device.costs) for x in after)
+        if columns < lanes or work <= MOST_AFTER:
+            return None
     return ShortRows(rows, columns, lanes)
+
+
+def _rereads(body: Body, fold: Instruction, rows: int, columns: int) -> bool:
+    """Whether all that is folded is made of rows that several results read, and nothing else is
+    asked for: differences of all pairs of points. Lanes over results would read each element from
+    another place; along a row they lie side by side, and of one of the two rows stay the same."""
+    if any(r.shape.subshape(part).size != rows for r, part in body.roots):
+        return False
+    if any(row_rank(x.shape, rows, columns) is not None for x, _ in body.leaves):
+        return False
+    folded = fold.attrs.dimensions
+    for x in body.instructions:
+        if x.opcode == "broadcast" and x.shape.dims == fold.operands[0].shape.dims:
+            varies = [d for d in x.attrs.dimensions if x.shape.dims[d] > 1]
+            if any(d in folded for d in varies) and any(d not in folded for d in varies):
+                return True
+    return False
 
 
 def short_row_kernel(body: Body, form: ShortRows, device: Device) -> Emitted:

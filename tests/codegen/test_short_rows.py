@@ -249,3 +249,31 @@ ENTRY e {{ x = f32[{rows},{columns}] parameter(0)
     x = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
     e = np.exp(x - x.max(1, keepdims=True))
     np.testing.assert_allclose(hloom.compile(text)(x), e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+PAIRS = """HloModule pairs
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[ROWS,SIZE] parameter(0) y = f32[COLUMNS,SIZE] parameter(1) z = f32[] constant(0)
+  p = f32[ROWS,COLUMNS,SIZE] broadcast(x), dimensions={0,2}
+  q = f32[ROWS,COLUMNS,SIZE] broadcast(y), dimensions={1,2}
+  d = f32[ROWS,COLUMNS,SIZE] subtract(p, q)
+  s = f32[ROWS,COLUMNS,SIZE] multiply(d, d)
+  n = f32[ROWS,COLUMNS] reduce(s, z), dimensions={2}, to_apply=add
+  ROOT r = f32[ROWS,COLUMNS] LAST(n) }
+"""
+
+
+@pytest.mark.parametrize("last", ["negate", "exponential", "sine"])
+@pytest.mark.parametrize("size", [1, 2, 3, 15, 16, 17, 32, 33])
+def test_differences_of_all_pairs_are_folded_where_they_lie(size, last):
+    """Each element is read from where it stands, but behind what is costly for each result."""
+    text = PAIRS.replace("ROWS", "37").replace("COLUMNS", "29").replace("SIZE", str(size))
+    module = hloom.parse(text.replace("LAST", last))
+    rng = np.random.default_rng(0)
+    x, y = [rng.normal(size=(n, size)).astype(np.float32) for n in (37, 29)]
+    exe = hloom.compile(module, threads=2)
+    np.testing.assert_allclose(
+        np.asarray(exe(x, y)), hloom.evaluate(module, x, y).array, rtol=3e-4, atol=1e-5
+    )
+    gathers = exe.as_text("kernels").count("gather ")
+    assert gathers == 0 or size < 16 or last == "sine"
