@@ -127,6 +127,8 @@ class Costs:
 
     loop_product_flops: int = 2048
     """Smaller products are as fast as loops of multiply-adds: packing costs more than it saves."""
+    loop_matrix_flops: int = 1 << 14
+    """Larger products of matrices in loops are kernels of their own: the call is 1/20 of them."""
     inner_product_flops: int = 1 << 16
     """Smaller products may be loops, so that they share a kernel with what is around them."""
     least_step_cycles: float = 12_500.0

@@ -83,6 +83,7 @@ NAMED = {
     "passes/fuse/group.py:cached_bytes": DEFAULTS,
     "passes/fuse/group.py:row_bytes": DEFAULTS,
     "passes/fuse/group.py:vector_floats": DEFAULTS,
+    "passes/normalize/while_loop_fresh_stacks.py:least_bytes": EFFORT,
     "passes/partition/reshard_plan.py:STEP_BYTES": "breaks ties: bytes are what is made few",
     "passes/simplify/constant_folding.py:result_limit_bytes": EFFORT,
     "program/c_fft.py:VECTOR_BYTES": "of the widest code of fft_tile.inc: memory is counted for it",

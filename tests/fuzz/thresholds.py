@@ -41,6 +41,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.narrow_convolution": "LEAST_FILLED MOST_NEIGHBOURS MOST_OUTPUTS",
     "codegen.gemm_tiling": "DIRECT_STEPS_PER_UNIT STEPS_PER_UNIT",
     "codegen.scratch_sums": "BLOCK_TERMS COPIES",
+    "codegen.short_rows": "MOST_AFTER",
     "codegen.walk": "WIDE_WORK MOST_VECTORS MOST_WRITTEN LONG_STEP STEPS_PER_UNIT",
     "passes.expand.scan_expander": "MOST_STEPS",
     "passes.expand.stochastic_convert_decomposer": "_BIAS _MANTISSA",

@@ -36,8 +36,6 @@ LOOPS = SIMPLE | (MOVED - {"bitcast", "dynamic-reshape"}) | {"copy", "reduce", "
 LOOPS |= {"dot", "reduce-window"}
 
 
-# Products of more multiplications and additions are kernels of their own: the call is 1/20 of it.
-MATRIX_FLOPS = 1 << 14
 # Loops of more instructions than this are not worth one huge function.
 MOST_INSTRUCTIONS = 600
 
@@ -156,7 +154,7 @@ def is_matrix_product(x: Instruction, device: Device) -> bool:
     return (
         rows >= LEAST_NEAR_ROWS
         and 4 * columns >= device.compute.vector_bytes
-        and 2 * x.shape.size * depth >= MATRIX_FLOPS
+        and 2 * x.shape.size * depth >= device.costs.loop_matrix_flops
     )
 
 
