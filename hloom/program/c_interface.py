@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import UnsupportedError
 from hloom.base.faults import Fault
 from hloom.program.c_fft import plan_lengths
 from hloom.program.c_scratch import is_known_call, scratch_bytes
@@ -166,8 +166,8 @@ def matrix_calls(program: Program) -> tuple[list[str], list[int]]:
 
 
 def c_interface(program: Program, address_bits: int = 64) -> CInterface:
-    """The interface of a program; `HloError` for one that cannot run without a runtime, or whose
-    arrays take more memory than there are addresses."""
+    """The interface of a program; `UnsupportedError` for one that cannot run without a runtime, or
+    whose arrays take more memory than there are addresses."""
     _check(program, address_bits)
     places = {(p.number, p.index): k for k, p in enumerate(program.parameters)}
     results = [r for r in program.results if r.slice is not None]
@@ -255,8 +255,8 @@ class _Workspace:
 # -- what cannot be
 
 
-def _error(message: str, hint: str | None = None) -> HloError:
-    return HloError(message, rule="ahead-of-time", hint=hint)
+def _error(message: str, hint: str | None = None) -> UnsupportedError:
+    return UnsupportedError(message, rule="ahead-of-time", hint=hint)
 
 
 def _check(program: Program, address_bits: int) -> None:

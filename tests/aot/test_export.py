@@ -243,8 +243,9 @@ def test_what_needs_a_runtime_is_refused_by_name(tmp_path, name):
     shape = line.rsplit("\n", 1)[-1].split(" = ")[1].split(" ")[0]
     text = f"HloModule m\nENTRY e {{\n  x = f32[4] parameter(0)\n  {line}\n"
     text += f"  ROOT r = ({shape}, f32[4]) tuple({root}, x)\n}}"
-    with pytest.raises(HloError, match=f"{name}.* needs a runtime"):
+    with pytest.raises(HloError, match=f"{name}.* needs a runtime") as refused:
         hloom.export_c(text, tmp_path / "libx.so")
+    assert refused.value.rule == "ahead-of-time"  # no fault of the compiler
     assert list(tmp_path.iterdir()) == []
 
 

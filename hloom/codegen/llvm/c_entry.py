@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import UnsupportedError
 from hloom.codegen.llvm.c_call_sites import CALL_SITE, call_sites_text
 from hloom.codegen.llvm.c_parallel import PARALLEL, POOL_AT, parallel_text
 from hloom.codegen.llvm.c_processor import CHECK, LACKING, check_text, checked_features
@@ -88,7 +88,7 @@ def _constants(
     """What is written of constants, and the address of each."""
     size = sum([len(c) for c in constants if c is not None])
     if weights.place != "file" and size > MOST_CONSTANT_BYTES:
-        raise HloError(
+        raise UnsupportedError(
             f"the constants of {program} take more than {MOST_CONSTANT_BYTES >> 30} GiB, "
             "which no library holds",
             rule="ahead-of-time",
