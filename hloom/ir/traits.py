@@ -24,6 +24,7 @@ TRANSCENDENTAL = Trait("a function that takes many instructions of a machine for
 RETYPES = Trait("no arithmetic: a number in another type, or a part of one")
 COMMUTATIVE = Trait("f(x, y) is f(y, x)")
 ASSOCIATIVE = Trait("commutative, f(f(x, y), z) is f(x, f(y, z)) but for rounding; has a neutral")
+IDEMPOTENT = Trait("f(x, x) is x")
 STRIDED = Trait(
     "its elements are those of operand 0 at even strides (of iota: no operand), read where "
     "they stand"

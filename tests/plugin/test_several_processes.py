@@ -49,4 +49,7 @@ def test_four_processes_of_two_devices_and_one_that_does_something_else() -> Non
         assert status == 0, text
         assert "True: " in text, text
     said = [text for _, text in ended if "runs another program here: all must run the same" in text]
-    assert len(said) == 4, ended
+    assert said, ended
+    # Who saw it may have ended before another looked, which then names who is gone.
+    for _, text in ended:
+        assert text in said or "which ended without it [rendezvous]" in text, ended

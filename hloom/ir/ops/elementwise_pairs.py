@@ -11,6 +11,7 @@ from hloom.ir.traits import (
     CHANGES_LAYOUT,
     COMMUTATIVE,
     ELEMENTWISE,
+    IDEMPOTENT,
     JOINS,
     RETYPES,
     TRANSCENDENTAL,
@@ -54,7 +55,7 @@ class Add(AnyPair):
     """out[i] = x + y; or for pred."""
 
 
-@op("and", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
+@op("and", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE, IDEMPOTENT)
 class And(LogicalPair):
     """out[i] = bitwise and; logical for pred."""
 
@@ -87,12 +88,12 @@ class Divide(ArithmeticPair):
     """
 
 
-@op("maximum", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
+@op("maximum", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE, IDEMPOTENT)
 class Maximum(AnyPair):
     """out[i] = larger of the two; NaN wins."""
 
 
-@op("minimum", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
+@op("minimum", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE, IDEMPOTENT)
 class Minimum(AnyPair):
     """out[i] = smaller of the two; NaN wins."""
 
@@ -107,7 +108,7 @@ class Multiply(AnyPair):
     """out[i] = x * y; and for pred."""
 
 
-@op("or", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
+@op("or", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE, IDEMPOTENT)
 class Or(LogicalPair):
     """out[i] = bitwise or; logical for pred."""
 

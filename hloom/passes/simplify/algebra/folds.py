@@ -11,6 +11,8 @@ from math import prod
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ASSOCIATIVE, IDEMPOTENT
 from hloom.rewrite.build import RuleBuilder
 from hloom.rewrite.pattern import any_of, var
 from hloom.rewrite.rule import Declined, rule
@@ -19,8 +21,8 @@ from hloom.types.limits import max_value, min_value
 from hloom.types.literal import Literal
 from hloom.types.shape import shape
 
-IDEMPOTENT = frozenset(["maximum", "minimum", "and", "or"])
-FOLDS = IDEMPOTENT | {"add", "multiply", "xor"}
+FOLDS = opcodes(ASSOCIATIVE)
+OF_EQUAL_ITSELF = opcodes(IDEMPOTENT)
 
 x = var("x")
 
@@ -124,7 +126,7 @@ def _wrapped(number: int, dtype: DType) -> int:
 def _repeated(b: RuleBuilder, value: Instruction, opcode: str, count: int) -> Instruction:
     """So many times the same, combined."""
     dtype = value.shape.dtype
-    if opcode in IDEMPOTENT:
+    if opcode in OF_EQUAL_ITSELF:
         return value
     if opcode == "xor":
         return value if count % 2 else b.filled(0, value.shape)
