@@ -86,7 +86,8 @@ check: $(STAMP) ## formatting, lint, types, layers, sizes; two minutes more wher
 	@echo "== clang-tidy"
 	@$(MAKE) -s -j $(JOBS) tidy
 	@echo "== layers and sizes"
-	@$(BIN)/python -m pytest -q tests/test_layers.py tests/test_sizes.py
+	@$(BIN)/python -m pytest -q tests/test_layers.py tests/test_sizes.py tests/ir/test_traits.py \
+		tests/device/test_no_constants_elsewhere.py
 
 tidy: $(TIDIED)
 
