@@ -6,7 +6,7 @@ the same analysis counts the bytes that a device receives. XLA:CPU makes all-red
 reduce-scatters, so those of both are counted as what they are. Memory is that of both compilers'
 plans: arguments, results and temporaries (`--memory`, which compiles for longer).
 
-    python -m bench.partition [words] [--memory] [--json FILE]
+    python -m bench.partition [words] [--memory] [--values] [--json FILE]
 """
 
 from __future__ import annotations
@@ -27,14 +27,20 @@ from jax.sharding import PartitionSpec as P
 from rich.console import Console
 from rich.table import Table
 
+import bench.partition_steps  # noqa: F401  keeps its programs and those of families in CASES
 import hloom
 from bench.partition_programs import CASES, Case
 from hloom.analysis.communication import communications, summed
+from hloom.analysis.cost import module_cost
 from hloom.base.clock import performance
-from hloom.passes.partition.whole_program import partitioned
+from hloom.ir.copy import copy_module
+from hloom.ir.values.sharding_data import join_array
+from hloom.passes.partition.whole_program import partitioned, split_arguments
 
 SLACK_BYTES = 64
 """Scalars are no loss."""
+WRONG = 1e-4
+"""What results may differ by, as a part of the largest number."""
 
 
 def is_shaped(x: Any) -> bool:
@@ -52,7 +58,8 @@ def lowered(case: Case, mesh: Mesh) -> Any:
         lambda s: NamedSharding(mesh, s), case.results, is_leaf=lambda s: isinstance(s, P)
     )
     jitted = jax.jit(case.function, **({} if case.results is None else {"out_shardings": results}))
-    return jitted.lower(*arguments)
+    with jax.set_mesh(mesh):
+        return jitted.lower(*arguments)
 
 
 def traffic(module: hloom.Module) -> dict[str, float]:
@@ -60,8 +67,48 @@ def traffic(module: hloom.Module) -> dict[str, float]:
     return {t.name: t.bytes for t in summed(communications(module), lambda r: r.kind)}
 
 
-def compared(case: Case, mesh: Mesh, with_memory: bool) -> dict[str, Any]:
+def mesh_of(case: Case) -> Mesh:
+    """The eight devices along the axes of a program."""
+    return Mesh(np.array(jax.devices()).reshape(*case.mesh.values()), tuple(case.mesh))
+
+
+def meetings(module: hloom.Module) -> float:
+    """How many times devices meet in one run."""
+    return sum([r.runs for r in communications(module)])
+
+
+def work(module: hloom.Module) -> float:
+    """Operations of one device in one run, but for those that only move data."""
+    return module_cost(module).total.flops
+
+
+def difference(whole: hloom.Module, cut: hloom.Module, executable: hloom.Executable) -> float:
+    """The largest difference between what devices compute together and what one computes, as a
+    part of the largest number; infinite where something is a number on one side only."""
+    alone = copy_module(whole)
+    alone.use_spmd_partitioning = False
+    arguments = hloom.random_arguments(alone, 3)
+    expected = list(hloom.evaluate(alone, *arguments).leaves())
+    results = executable.run_devices(split_arguments(cut, arguments))
+    worst = 0.0
+    for k, leaf in enumerate(expected):
+        sharding = cut.spmd_output_sharding
+        parts = [np.asarray(r[k] if isinstance(r, list | tuple) else r) for r in results]
+        own = None if sharding is None else sharding.for_leaf(k)
+        x = np.asarray(leaf.array)
+        y = parts[0] if own is None else join_array(parts, own, x.shape)
+        if np.array_equal(x, y, equal_nan=x.dtype.kind == "f"):
+            continue
+        x, y = x.astype(np.float64), y.astype(np.float64)
+        scale = np.abs(x[np.isfinite(x)]).max(initial=0.0) or 1.0
+        apart = np.abs(x - y)[~(np.isnan(x) & np.isnan(y)) & (x != y)]
+        worst = max(worst, float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0) / scale))
+    return worst
+
+
+def compared(case: Case, with_memory: bool, with_values: bool = False) -> dict[str, Any]:
     """Both sides of one program; bytes."""
+    mesh = mesh_of(case)
     program = lowered(case, mesh)
     compiled = program.compile()
     theirs = hloom.parse(compiled.as_text())
@@ -75,11 +122,19 @@ def compared(case: Case, mesh: Mesh, with_memory: bool) -> dict[str, Any]:
         "seconds": performance() - start,
         "xla": traffic(theirs),
         "hloom": traffic(cut),
+        "xla_work": work(theirs),
+        "hloom_work": work(cut),
+        "whole_work": work(whole),
     }
-    if with_memory:
+    if with_memory or with_values:
+        executable = hloom.compile(cut)
         m = compiled.memory_analysis()
         row["xla_memory"] = m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes
-        row["hloom_memory"] = hloom.compile(cut).memory.peak
+        row["hloom_memory"] = executable.memory.peak
+        row["xla_meetings"] = meetings(theirs)
+        row["hloom_meetings"] = meetings(executable.stages.module)
+        if with_values:
+            row["difference"] = difference(whole, cut, executable)
     return row
 
 
@@ -93,24 +148,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("words", nargs="*", help="programs whose names hold one of these")
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--values", action="store_true", help="run them, and compare")
     parser.add_argument("--json", default="")
     asked = parser.parse_args()
-    mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("data", "model"))
-    shown = Table("program", "XLA", "hloom", "ratio", "memory", "s", "by kind", box=None)
+    shown = Table("program", "XLA", "hloom", "ratio", "memory", "work", "by kind", box=None)
     rows: dict[str, Any] = {}
     for name, case in CASES.items():
         if asked.words and not any(w in name for w in asked.words):
             continue
-        row = rows[name] = compared(case, mesh, asked.memory)
+        row = rows[name] = compared(case, asked.memory, asked.values)
         ours, theirs = [sum(row[k].values()) for k in ("hloom", "xla")]
         row["ratio"] = ratio(ours, theirs)
         memory = f"{row['hloom_memory'] / row['xla_memory']:.2f}" if asked.memory else ""
+        share = f"{row['hloom_work'] / row['xla_work']:.2f}" if row["xla_work"] else ""
+        if row.get("difference", 0.0) > WRONG:
+            print(f"{name}: differs from one device by {row['difference']:.2g} of the largest")
         kinds = "; ".join(
             f"{k} {row['xla'].get(k, 0):,.0f} > {row['hloom'].get(k, 0):,.0f}"
             for k in sorted({*row["xla"], *row["hloom"]})
         )
-        cells = (f"{theirs:,.0f}", f"{ours:,.0f}", f"{row['ratio']:.2f}", memory)
-        shown.add_row(name, *cells, f"{row['seconds']:.2f}", kinds)
+        cells = (f"{theirs:,.0f}", f"{ours:,.0f}", f"{row['ratio']:.2f}", memory, share)
+        shown.add_row(name, *cells, kinds)
     Console(width=220).print(shown)
     ratios = [r["ratio"] for r in rows.values()]
     less, more = sum(x < 0.999 for x in ratios), sum(x > 1.001 for x in ratios)

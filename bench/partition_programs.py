@@ -6,8 +6,8 @@ eight devices as `x`), and how its result stands (None: the compiler says).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -29,6 +29,8 @@ class Case:
     arguments: tuple[Any, ...]
     """Trees of shapes with specs."""
     results: Any = None
+    mesh: Mapping[str, int] = field(default_factory=lambda: {"data": 4, "model": 2})
+    """Axes, and how many devices there are along each."""
 
 
 CASES: dict[str, Case] = {}

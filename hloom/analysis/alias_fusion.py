@@ -133,6 +133,16 @@ def same_index(fusion: Instruction) -> int:
     counts = {x.shape.size if x.shape.is_array else -1 for x in roots.values()}
     if len(counts) > 1:
         return 0
+    reads, arrays = _reads_of(fusion)
+    moved = 0
+    for x in roots.values():
+        r = reads[x]
+        moved |= r.moved | r.window
+    return arrays & ~moved
+
+
+def _reads_of(fusion: Instruction) -> tuple[dict[Instruction, _Reads], int]:
+    """What each value of a fusion reads, and a bit for each parameter that is an array."""
     reads: dict[Instruction, _Reads] = {}
     arrays = 0
     for i in fusion.called[0].in_order():
@@ -147,11 +157,23 @@ def same_index(fusion: Instruction) -> int:
             reads[i] = _NOTHING
         else:
             reads[i] = _transfer(i, [reads[x] for x in i.operands])
-    moved = 0
-    for x in roots.values():
-        r = reads[x]
-        moved |= r.moved | r.window
-    return arrays & ~moved
+    return reads, arrays
+
+
+def _updated_in_place(fusion: Instruction) -> dict[Index, int]:
+    """For each root, a bit for each operand that it reads only where it writes, and that no other
+    root reads at all: those may be computed before it or after it."""
+    reads, arrays = _reads_of(fusion)
+    roots = roots_of(fusion)
+    allowed: dict[Index, int] = {}
+    for index, root in roots.items():
+        r = reads[root]
+        bits = arrays & ~(r.moved | r.window)
+        for other_index, other in roots.items():
+            if other_index != index:
+                bits &= ~reads[other].seen
+        allowed[index] = bits
+    return allowed
 
 
 def fusion_pairs(fusion: Instruction) -> list[tuple[int, Index]]:
@@ -162,7 +184,7 @@ def fusion_pairs(fusion: Instruction) -> list[tuple[int, Index]]:
     """
     pairs: list[tuple[int, Index]] = []
     paired_parameters: set[int] = set()
-    allowed: int | None = None
+    allowed: dict[Index, int] | None = None
     for index, root in roots_of(fusion).items():
         x = _behind_no_ops(root)
         position: int | None = 0
@@ -179,9 +201,9 @@ def fusion_pairs(fusion: Instruction) -> list[tuple[int, Index]]:
             continue
         if x.opcode == "dynamic-update-slice":
             if allowed is None:
-                allowed = same_index(fusion) if len(roots_of(fusion)) == 1 else 0
+                allowed = _updated_in_place(fusion)
             single = _only_reader(p, x)
-            if not single and not allowed >> p.attrs.number & 1:
+            if not single and not allowed[index] >> p.attrs.number & 1:
                 continue
         elif not _only_reader(p, x):
             continue

@@ -2,8 +2,9 @@
 
 1. What must share a buffer does (`groups.py`; a conflict means that copy insertion did not run).
 2. Results overwrite operands that die, where the sharing rule allows it.
-3. Buffers of parameters, constants and outputs are where the caller has them; all others are
-   packed by a heap, into one block for each memory space.
+3. Buffers of parameters, constants and outputs are where the caller has them; of all others some
+   stand in outputs that are not written yet (`idle_outputs.py`), and the rest is packed by a heap,
+   into one block for each memory space.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from hloom.memory.groups import BufferGroup, Groups
 from hloom.memory.heap import best_fit as _best_fit  # noqa: F401  (registers itself)
 from hloom.memory.heap import first_fit as _first_fit  # noqa: F401
 from hloom.memory.heap.buffer_interval import HEAPS, BufferInterval, live_bytes
+from hloom.memory.idle_outputs import in_idle_outputs
 from hloom.plan.branches import BranchPlan
 from hloom.plan.buffer_assignment import AssignedValue, BufferAssignment, SliceTree
 from hloom.plan.order import Order
@@ -46,7 +48,8 @@ class AssignOptions:
     heap: str = "best-fit"
     alignment: int = ALIGNMENT
     share_operands: bool = True
-    """Whether results may overwrite operands that they need not."""
+    """Whether results may overwrite operands that they need not, and temporaries stand in outputs
+    that are not written yet."""
     spaces: EntrySpaces = NO_SPACES
     """Of the caller's arrays."""
     memories: tuple[MemorySpace, ...] = ()
@@ -202,16 +205,39 @@ class _Assignment:
         """Pack the groups of one memory space; the most bytes alive at one time."""
         memory = self._memory(space)
         own = {key: g for key, g in left.items() if g.space == space}
-        touched = self.groups.beside.concurrent_users if self.groups.beside else lambda _: {}
-        blocks = [
-            BufferInterval(g.bytes, _merged_intervals(g), touched(g.touches)) for g in own.values()
-        ]
+        blocks = [self._block(g) for g in own.values()]
         alignment = max(self.options.alignment, memory.alignment_bytes if memory else 1)
+        outputs = self._own_outputs(space)
+        idle = in_idle_outputs(blocks, [b for _, b in outputs], alignment)
+        keys = list(own)
+        for k, place in idle.items():
+            self.home[keys[k]] = outputs[place.output][0], place.offset
+        rest = [k for k in range(len(blocks)) if k not in idle]
+        blocks = [blocks[k] for k in rest]
         packing = HEAPS[self.options.heap](blocks, alignment)
         temp = self._allocate(packing.total_bytes, "temp", space=space)
-        for key, offset in zip(own, packing.offsets, strict=True):
-            self.home[key] = temp, offset
+        for k, offset in zip(rest, packing.offsets, strict=True):
+            self.home[keys[k]] = temp, offset
         return live_bytes(blocks, alignment)
+
+    def _own_outputs(self, space: int) -> list[tuple[Allocation, BufferInterval]]:
+        """The outputs in a memory space that the caller gets in buffers of their own, and when
+        they are in use."""
+        if not self.options.share_operands:
+            return []
+        outputs: list[tuple[Allocation, BufferInterval]] = []
+        for v in self.groups.outputs.values():
+            g = self.groups.group[v]
+            allocation = self.home[id(g)][0]
+            if allocation.kind == "output" and g.space == space and g.bytes:
+                outputs.append((allocation, self._block(g)))
+        return outputs
+
+    def _block(self, g: BufferGroup) -> BufferInterval:
+        """A group as heaps see it."""
+        beside = self.groups.beside
+        touched = beside.concurrent_users(g.touches) if beside else {}
+        return BufferInterval(g.bytes, _merged_intervals(g), touched)
 
     def _memory(self, space: int) -> MemorySpace | None:
         """What is known of a memory space."""

@@ -63,6 +63,20 @@ def test_each_root_of_a_fusion_is_traced():
     assert [tuple(p) for p in pairs] == [(0, (), (0,))]
 
 
+@pytest.mark.parametrize(("beside", "pairs"), [("p2", [(0, (), (1,))]), ("last", [])])
+def test_an_update_of_what_it_reads_is_in_place_beside_roots_that_read_other_things(beside, pairs):
+    body = f"""{BITCAST}one = s32[] constant(1)
+  d = f32[3] dynamic-slice(x, p2), dynamic_slice_sizes={{3}}
+  d2 = f32[3] add(d, p1)
+  u = f32[8] dynamic-update-slice(x, d2, p2)
+  s = f32[1] slice(x), slice={{[7:8]}}
+  l = f32[] reshape(s)
+  last = s32[] convert(l)
+  n = s32[] add({beside}, one)
+  ROOT t = (s32[], f32[8]) tuple(n, u)"""
+    assert [tuple(p) for p in in_place_pairs(fusion(body, "(s32[], f32[8])"))] == pairs
+
+
 def entry(lines: str):
     return parse_module("HloModule m\n" + lines).entry
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from hloom.analysis.trip_count import trip_count
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
@@ -94,6 +96,7 @@ def while_(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
             [v.primary for v in values],
         ]
         first = [next(t for t in leaf if t is not None).whole() for leaf in zip(*said)]
+        first = _gathered_before(walk, i, first)
         state = _with(tuple(first), manual)
         tested, (decision,) = walk.of.partition(condition, (state,), scalar)
         repeated, ends = walk.of.partition(body, (state,), state)
@@ -104,6 +107,54 @@ def while_(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     _check_meetings(walk, i, decision.manual, (tested, repeated))
     part = _handed(walk, x, state)
     return _called(walk, i, [part], (part.shape, (tested, repeated)), state)
+
+
+def _gathered_before(walk: Walk, i: Instruction, state: Sequence[Tiling]) -> list[Tiling]:
+    """The state of a loop, whole along dimensions of which every step takes a slice that all
+    devices need: to gather it once is fewer bytes than to add up a slice from its holder in each
+    step. Only of what is no more than the rest of the state: stacks of weights stay cut."""
+    (body_state,) = i.called[1].parameters
+    tilings, steps = list(state), trip_count(i).count
+    if steps is None or len(body_state.shape.elements) != len(tilings):
+        return tilings
+    shapes = body_state.shape.elements
+    own = [walk.of.local_shape(s, (t,)).size_bytes for s, t in zip(shapes, tilings)]
+    for k, dims in _sliced_everywhere(i).items():
+        t, rest = tilings[k], sum(own) - own[k]
+        cut = [d for d in dims if t.dims[d]]
+        whole = t
+        for d in cut:
+            whole = whole.with_dim(d, ())
+        size = walk.of.local_shape(shapes[k], (whole,)).size_bytes
+        count = math.prod([walk.mesh.count(t.dims[d]) for d in cut])
+        slices = size / math.prod([shapes[k].dims[d] for d in cut])
+        if cut and size <= rest and size - own[k] < steps * 2 * slices * (count - 1) / count:
+            tilings[k] = whole
+    return tilings
+
+
+def _sliced_everywhere(i: Instruction) -> dict[int, list[int]]:
+    """Elements of a loop's state that it does not change and takes dynamic slices of alone, one
+    element along these dimensions, in every step."""
+    (state,), root = i.called[1].parameters, i.called[1].root
+    sliced: dict[int, list[int]] = {}
+    if root.opcode != "tuple":
+        return sliced
+    for x in state.users:
+        if x.opcode != "get-tuple-element" or root.operands[x.attrs.index] is not x:
+            continue
+        readers = [u for u in x.users if u is not root]
+        if not readers or not x.shape.is_array or not all(_slices(u, x) for u in readers):
+            continue
+        dims = range(x.shape.rank)
+        sliced[x.attrs.index] = [
+            d for d in dims if x.shape.dims[d] > 1 and all(u.shape.dims[d] == 1 for u in readers)
+        ]
+    return sliced
+
+
+def _slices(u: Instruction, x: Instruction) -> bool:
+    return u.opcode == "dynamic-slice" and u.operands[0] is x
 
 
 @partitions("conditional")

@@ -33,6 +33,22 @@ class Halo:
     """Whether the operand is read from its end on (of a reversal)."""
     is_cyclic: bool = False
     """Whether behind its end the operand is read from its beginning on (of a rotation)."""
+    is_any_phase: bool = False
+    """Whether tiles may begin at different places between two elements: what is read begins with
+    the last element at or before each, and the caller asks for `phases`."""
+
+    def phases(self, tiles: int) -> list[int]:
+        """How far behind the first element that is read each tile begins."""
+        each = tile_size(self.count, tiles)
+        return [(k * each + self.offset) % self.base for k in range(tiles)]
+
+    def _of_any_phase(self, tiles: int) -> Need:
+        each = tile_size(self.count, tiles)
+        begins = [k * each + self.offset for k in range(tiles)]
+        starts = tuple([at // self.base for at in begins])
+        return Need(
+            starts, max([(a + each - 1) // self.base - s + 1 for a, s in zip(begins, starts)])
+        )
 
     def need(self, tiles: int) -> Need | None:
         """What each of so many tiles reads; None where they read at different phases."""
@@ -40,6 +56,8 @@ class Halo:
         if self.is_cyclic:
             starts = tuple([self.offset + k * each for k in range(tiles)])
             return Need(starts, each) if each * tiles == self.size else None
+        if self.is_any_phase:
+            return self._of_any_phase(tiles) if self.size else None
         step, wide = each * self.scale, (each - 1) * self.scale + self.span
         if step % self.base or not self.size:
             return None

@@ -66,20 +66,40 @@ def slice_(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
 
 @partitions("pad")
 def pad(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
-    f, of = Loops.of(i), i.operands[0].shape
+    f, of, b = Loops.of(i), i.operands[0].shape, walk.b
     paddings = i.attrs.padding.dimensions
     for d, p in enumerate(paddings):
-        is_moved = p.edge_padding_low or p.edge_padding_high
-        if is_moved and not p.interior_padding:
-            f.moves(f.of_result(d), Halo(0, d, of.dims[d], i.shape.dims[d], 1, -p.edge_padding_low))
+        if p.edge_padding_low or p.edge_padding_high or p.interior_padding:
+            apart = p.interior_padding + 1
+            halo = Halo(
+                0, d, of.dims[d], i.shape.dims[d], 1, -p.edge_padding_low,
+                base=apart, is_any_phase=apart > 1,
+            )  # fmt: skip
+            f.moves(f.of_result(d), halo)
 
     def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
         x, fill = parts
+        shape = local(walk, i, chosen)
         left = [(p.edge_padding_low, p.edge_padding_high, p.interior_padding) for p in paddings]
+        windows: list[tuple[Halo, tuple[int, ...]]] = []
         for h, axes in cut_halos(walk, f, chosen):
-            x = read(walk.b, x, h, axes, fill)
-            left[h.dimension] = (0, 0, 0)
-        return [walk.b.emit_like(i, [x, fill], local(walk, i, chosen), padding=Padding.of(*left))]
+            x = read(b, x, h, axes, fill)
+            # As far as the tile may reach behind the last element that it reads.
+            left[h.dimension] = (0, h.base - 1, h.base - 1)
+            if h.base > 1:
+                windows.append((h, axes))
+        if not windows:
+            return [b.emit_like(i, [x, fill], shape, padding=Padding.of(*left))]
+        sizes = [n + low + high + (n - 1) * p for n, (low, high, p) in zip(x.shape.dims, left)]
+        x = b.emit_like(i, [x, fill], shape.with_dims(sizes), padding=Padding.of(*left))
+        for h, axes in windows:
+            at, tile = h.phases(b.mesh.count(axes)), shape.dims[h.dimension]
+            if len(set(at)) == 1:
+                x = b.sliced(x, h.dimension, at[0], at[0] + tile)
+            else:
+                begin = b.of_device([at[k] for k in b.mesh.indices(axes)])
+                x = b.dynamic_cut(x, h.dimension, begin, tile)
+        return [x]
 
     return by_factors(walk, i, f, emit)
 

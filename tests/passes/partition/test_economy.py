@@ -126,3 +126,41 @@ def test_a_factor_that_goes_takes_those_behind_it_along() -> None:
     """Its reshape f32[5,16] -> f32[20,1,4] has the factors 5, 4 and 4: the first 4 cannot be cut in
     the result, so the other cannot be in the operand, which has a form that is cut along both."""
     check(701146)
+
+
+SCAN = """below {{ s = (s32[], f32[8,6], f32[{rest}]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(8)
+  ROOT l = pred[] compare(k, n), direction=LT }}
+
+step {{ s = (s32[], f32[8,6], f32[{rest}]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  x = f32[8,6] get-tuple-element(s), index=1
+  h = f32[{rest}] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  row = f32[1,6] dynamic-slice(x, k, zero), dynamic_slice_sizes={{1,6}}
+  flat = f32[6] reshape(row)
+  half = f32[6] negate(flat)
+  new = f32[{rest}] dynamic-update-slice(h, half, k)
+  one = s32[] constant(1)
+  next = s32[] add(k, one)
+  ROOT t = (s32[], f32[8,6], f32[{rest}]) tuple(next, x, new) }}
+
+ENTRY main {{
+  x = f32[8,6] parameter(0), sharding={{devices=[4,1]<=[4]}}
+  h = f32[{rest}] parameter(1), sharding={{replicated}}
+  zero = s32[] constant(0)
+  s = (s32[], f32[8,6], f32[{rest}]) tuple(zero, x, h)
+  w = (s32[], f32[8,6], f32[{rest}]) while(s), condition=below, body=step
+  ROOT r = f32[{rest}] get-tuple-element(w), index=2, sharding={{replicated}}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "moved"),
+    [(48, {"all-gather": 8 * 6}), (40, {"all-reduce": 6})],
+)
+def test_what_a_loop_slices_in_every_step_is_gathered_before_it_where_there_is_room(
+    rest: int, moved: dict[str, int]
+) -> None:
+    assert traffic(cut_and_compared(SCAN.format(rest=rest))) == moved

@@ -47,6 +47,8 @@ OPERATIONS = {
     "pad": "f32[{p},2] pad(x, one), padding=2_3x0_0",
     "pad-cut": "f32[{q},2] pad(x, one), padding=-1_4x0_0",
     "pad-inside": "f32[{i},2] pad(x, one), padding=1_0_1x0_0",
+    "pad-far-inside": "f32[{far},2] pad(x, one), padding=1_1_2x0_0",
+    "pad-inside-and-cut": "f32[{odd},2] pad(x, one), padding=2_-3_1x0_0",
     "reverse": "f32[{n},2] reverse(x), dimensions={{0,1}}",
     "window": "f32[{n},2] reduce-window(x, one), window={{size=3x1 pad=1_1x0_0}}, to_apply=add",
     "window-max": "f32[{w},2] reduce-window(x, one), window={{size=3x2 stride=2x1 pad=2_1x1_0}},"
@@ -61,7 +63,8 @@ OPERATIONS = {
 def sizes_of(n: int) -> dict[str, int]:
     return {
         "n": n, "m": n - 3, "h": (n - 1 + 1) // 2, "l": n - 3, "p": n + 5, "q": n + 3,
-        "i": 2 * n, "w": (n + 3 - 3) // 2 + 1, "v": n - 3, "e": n - 1,
+        "i": 2 * n, "far": 3 * n, "odd": 2 * n - 2, "w": (n + 3 - 3) // 2 + 1, "v": n - 3,
+        "e": n - 1,
     }  # fmt: skip
 
 
@@ -76,6 +79,18 @@ def test_a_part_reads_what_lies_beside_it(name: str, n: int, tiles: str) -> None
   ROOT y = {OPERATIONS[name].format(**sizes_of(n))}, sharding={{{tiles}}}
 }}"""
     )
+
+
+@pytest.mark.parametrize("n", [8, 16])
+def test_a_pad_between_elements_brings_those_at_the_edges_only(n: int) -> None:
+    module = compared(
+        f"""ENTRY main {{
+  x = f32[{n},2] parameter(0), sharding={{{ROWS}}}
+  zero = f32[] constant(0)
+  ROOT y = f32[{2 * n + 1},2] pad(x, zero), padding=1_1_1x0_0, sharding={{{ROWS}}}
+}}"""
+    )
+    assert "all-gather" not in opcodes_of(module)
 
 
 @pytest.mark.parametrize("sizes", [(4, 4), (3, 9), (1, 7, 2), (8, 1)])
