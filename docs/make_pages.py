@@ -283,6 +283,7 @@ OTHER_RULES = {
     "device-count": "A program for several devices has a list of arguments for each of them.",
     "device-feeds": "A device is fed that the program runs on.",
     "device-id": "A device is named by a number that the topology has.",
+    "domain": "What a domain says of its sides is how its operand and readers are sharded.",
     "donation": "An argument that is donated exists, and is given once.",
     "dot-algorithm": "HLO has a name for the algorithm of a dot.",
     "dynamic": "Sizes that a program of StableHLO leaves open follow from its arguments.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hloom.base.diagnostics import ParseError, SourceLocation
 from hloom.frontends.stablehlo.attributes import boolean, integer, plain_ints, word
 from hloom.frontends.stablehlo.bindings import ir
+from hloom.frontends.stablehlo.shardings import keep_priorities
 from hloom.ir.values.aliasing import AliasEntry, BufferDonors, InputOutputAlias
 from hloom.ir.values.frontend import FrontendAttributes
 from hloom.types.layout import layout
@@ -86,6 +87,8 @@ def argument_attributes(program: ImportedProgram, function: Any) -> None:
             pairs = {x.name: word(x.attr) for x in fields["mhlo.frontend_attributes"]}
             parameter = module.entry.parameters[number]
             parameter.frontend_attributes = FrontendAttributes.of(pairs)
+        if "sdy.sharding" in fields:
+            keep_priorities(module.entry.parameters[number], fields["sdy.sharding"])
     if aliases:
         aliases.sort(key=lambda e: e.output_shape_index)
         module.input_output_alias = InputOutputAlias(tuple(aliases))

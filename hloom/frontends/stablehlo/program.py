@@ -26,7 +26,7 @@ from hloom.frontends.stablehlo.quantised import reader
 from hloom.frontends.stablehlo.quantised_type import QuantisedType
 from hloom.frontends.stablehlo.registry import IMPORT, REFUSED, Importer
 from hloom.frontends.stablehlo.scope import Scope
-from hloom.frontends.stablehlo.shardings import Shardings
+from hloom.frontends.stablehlo.shardings import Shardings, keep_priorities
 from hloom.frontends.stablehlo.types import Types, UnknownType
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -266,6 +266,7 @@ class ImportedProgram:
         elif name == "sdy.sharding":
             sharding = self.shardings.of_values(op.attributes[name], len(results))
             producer.sharding = for_all(sharding, producer, len(results))
+            keep_priorities(producer, op.attributes[name])
         elif name == "xla_shape":
             producer.shape = self.shape_of_text(word(op.attributes[name]))
         elif name == "mhlo.backend_config" and producer.opcode != "custom-call":

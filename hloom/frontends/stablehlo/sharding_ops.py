@@ -14,10 +14,18 @@ from hloom.frontends.stablehlo.attributes import integer
 from hloom.frontends.stablehlo.bindings import sdy
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
+from hloom.frontends.stablehlo.shardings import keep_priorities
 from hloom.ir.instruction import Instruction
-from hloom.ir.values.mesh import AxisRef
-from hloom.ir.values.sharding import MANUAL, Sharding
+from hloom.ir.values.frontend import FrontendAttributes
+from hloom.ir.values.sharding import Sharding
 from hloom.ir.values.sharding_named import NamedSharding
+from hloom.ir.values.sharding_sdy import (
+    BARRIER,
+    DIRECTION,
+    SdySharding,
+    in_region,
+    outside_region,
+)
 from hloom.types.shape import Shape
 
 
@@ -37,7 +45,9 @@ def constrained(
 @IMPORT.of("sdy.sharding_constraint", "sdy.reshard")
 def sharding_constraint(scope: Scope, op: Any) -> Instruction:
     sharding = scope.program.shardings.of_tensor(op.attributes["sharding"])
-    return constrained(scope, scope.operands(op)[0], sharding)
+    placed = constrained(scope, scope.operands(op)[0], sharding)
+    keep_priorities(placed, op.attributes["sharding"])
+    return placed
 
 
 @IMPORT.of(
@@ -58,8 +68,13 @@ def resharding(scope: Scope, op: Any) -> Instruction:
 
 @IMPORT.of("sdy.propagation_barrier")
 def propagation_barrier(scope: Scope, op: Any) -> Instruction:
-    """Shardings do not spread across it; the value is the same."""
-    return scope.operands(op)[0]
+    """Shardings do not spread across it, but where it says so; the value is the same."""
+    (x,) = scope.operands(op)
+    barrier = scope.emit("custom-call", (x,), x.shape, custom_call_target=BARRIER)
+    barrier.frontend_attributes = FrontendAttributes.of(
+        {DIRECTION: str(op.attributes["allowed_direction"])}
+    )
+    return barrier
 
 
 @IMPORT.of("sdy.sharding_group")
@@ -100,19 +115,24 @@ def manual_computation(scope: Scope, op: Any) -> list[Instruction]:
     around = _manual_around(op)
     manual = (*around, *named_axes(op))
     into, out = (shardings.each(op.attributes[n]) for n in ("in_shardings", "out_shardings"))
-    for argument, x, input_sharding in zip(block.arguments, scope.operands(op), into, strict=True):
-        sharding, named = input_sharding
-        placed = constrained(scope, x, _inside(named, around) if around else sharding)
+    for argument, x, named in zip(block.arguments, scope.operands(op), into, strict=True):
+        placed = constrained(scope, x, _outside(named, manual, around))
         scope.values[argument] = constrained(
-            scope, placed, _inside(named, manual), "SPMDFullToShardShape", scope.shape(argument)
+            scope, placed, in_region(named, manual), "SPMDFullToShardShape", scope.shape(argument)
         )
     scope.inside(op, block)
     parts = []
-    for x, (sharding, named), result in zip(scope.returned, out, op.results, strict=True):
-        local = constrained(scope, x, _inside(named, manual))
-        whole = _inside(named, around) if around else sharding
+    for x, named, result in zip(scope.returned, out, op.results, strict=True):
+        local = constrained(scope, x, in_region(named, manual))
+        whole = _outside(named, manual, around)
         parts.append(constrained(scope, local, whole, "SPMDShardToFullShape", scope.shape(result)))
     return parts
+
+
+def _outside(named: NamedSharding, manual: tuple[str, ...], around: tuple[str, ...]) -> Sharding:
+    """How a value is cut before it comes into a region, or behind it."""
+    outer = outside_region(named, manual)
+    return in_region(outer, around) if around else SdySharding(outer).sharding
 
 
 def _manual_around(op: Any) -> tuple[str, ...]:
@@ -124,23 +144,3 @@ def _manual_around(op: Any) -> tuple[str, ...]:
             axes = (*named_axes(parent), *axes)
         parent = parent.operation.parent
     return axes
-
-
-def _inside(named: NamedSharding, manual: tuple[str, ...]) -> Sharding:
-    """How a value is spread within the region: by hand along the manual axes."""
-    mesh = named.mesh
-    by_hand = tuple(AxisRef(k) for k, (name, _) in enumerate(mesh.axes) if name in manual)
-    if len(by_hand) == len(mesh.axes):
-        return MANUAL
-    indices = {axis.mesh_axis_index for axis in by_hand}
-
-    def rest(axes: tuple[AxisRef, ...]) -> tuple[AxisRef, ...]:
-        return tuple(a for a in axes if a.mesh_axis_index not in indices)
-
-    dims = tuple(type(d)(rest(d.axes), d.is_closed) for d in named.dim_shardings)
-    return Sharding(
-        "named",
-        named=NamedSharding(
-            mesh, dims, rest(named.replicated_axes), rest(named.unreduced_axes), by_hand
-        ),
-    )

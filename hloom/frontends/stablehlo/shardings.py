@@ -10,18 +10,30 @@ from hloom.base.diagnostics import ParseError
 from hloom.frontends.stablehlo.attributes import plain_ints, word
 from hloom.frontends.stablehlo.bindings import is_stablehlo, sdy, stablehlo
 from hloom.ir.text.cursor import Cursor
+from hloom.ir.values.frontend import FrontendAttributes
 from hloom.ir.values.mesh import AxisRef, Mesh
 from hloom.ir.values.sharding import REPLICATED, Sharding, parse_sharding
 from hloom.ir.values.sharding_named import DimensionSharding, NamedSharding
+from hloom.ir.values.sharding_sdy import SHARDING, SdySharding, priorities_of
 
 if TYPE_CHECKING:
     from hloom.frontends.stablehlo.program import ImportedProgram
     from hloom.frontends.stablehlo.scope import Scope
     from hloom.ir.computation import Computation
+    from hloom.ir.instruction import Instruction
 
 
 _COMMENT = re.compile(r"/\*.*?\*/")
 """What long texts have before every fifth sharding."""
+
+
+def keep_priorities(i: Instruction, attribute: Any) -> None:
+    """Let an instruction carry the text of a sharding of Shardy that has priorities, which those of
+    HLO have not: `sharding-propagation` reads them there."""
+    text = str(attribute)
+    if any(map(any, priorities_of(text))):
+        old = i.frontend_attributes or FrontendAttributes()
+        i.frontend_attributes = old.updated({SHARDING: text})
 
 
 class Shardings:
@@ -81,20 +93,13 @@ class Shardings:
         shardings = [self.of_tensor(part) for part in parts]
         return shardings[0] if count == 1 and len(shardings) == 1 else Sharding.tuple_of(*shardings)
 
-    def each(self, attribute: Any) -> list[tuple[Sharding, NamedSharding]]:
-        """One sharding for each value, and the same with its mesh when it is replicated too."""
+    def each(self, attribute: Any) -> list[NamedSharding]:
+        """One sharding for each value, with its mesh when it is replicated too."""
         parts = sdy.TensorShardingPerValueAttr(attribute).shardings
-        return [(self.of_tensor(p), self.named(sdy.TensorShardingAttr(p))) for p in parts]
+        return [self.named(sdy.TensorShardingAttr(p)) for p in parts]
 
     def _new_sharding(self, attribute: Any) -> Sharding:
-        named = self.named(attribute)
-        mesh = named.mesh
-        if mesh.is_maximal:
-            return Sharding.maximal(mesh.array().reshape(-1).tolist()[0])
-        is_cut = any(d.axes or not d.is_closed for d in named.dim_shardings)
-        if not mesh.axes or not (is_cut or named.unreduced_axes):
-            return REPLICATED
-        return Sharding("named", named=named)
+        return SdySharding(self.named(attribute)).sharding
 
     def named(self, attribute: Any) -> NamedSharding:
         """What a sharding of Shardy says, mesh and all."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.values.sharding_sdy import BARRIER
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.effects import on_one_device, only_device
 from hloom.passes.partition.partitioner import (
@@ -20,7 +21,7 @@ from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.passes.partition.value import TiledValue
 from hloom.passes.sharding.factors import batch_dimensions
 
-ANNOTATIONS = ("Sharding", "AssumeGatherIndicesInBound")
+ANNOTATIONS = ("Sharding", "AssumeGatherIndicesInBound", BARRIER, "xla.sdy.FuncResultSharding")
 """Targets whose result is their operand."""
 PLACED = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint")
 """Targets whose result is their operand, elsewhere or otherwise stored."""

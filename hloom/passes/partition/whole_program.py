@@ -22,10 +22,11 @@ from hloom.passes.partition.spmd_partitioner import (
     partition_module,
 )
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
+from hloom.passes.sharding.shardy_importer import ShardyImporter
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.literal import Literal, built
 
-PREPARED = (CallInliner(), ShardingPropagation())
+PREPARED = (ShardyImporter(), CallInliner(), ShardingPropagation())
 """What runs before a program is cut. Each call of a function is a program of its own: those that
 share one often have arguments that are cut in different ways (JAX slices all stacks of weights and
 activations by the same few functions)."""

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass, field, replace
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.sharding import Sharding
+from hloom.ir.values.sharding_named import DimensionSharding, NamedSharding
+from hloom.ir.values.sharding_sdy import SHARDING, priorities_of
 from hloom.passes.sharding.axes import Axes, AxisSharding, AxisSpaces
 from hloom.passes.sharding.flow import Flow, Place, flow_of, leaf_places
 from hloom.types.shape import Shape
 from hloom.types.sizes import data_bytes
 
 _UNSPECIFIED = re.compile(r"unspecified_dims=\[([\d,\s]*)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """The sharding of one dimension that spreads only after those of lower priority numbers."""
+
+    priority: int
+    dimension: int
+    axes: Axes
+    is_open: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +49,8 @@ class Node:
     unreduced: frozenset[int] = frozenset()
     stated: Sharding | None = None
     """What the program says of it, as written."""
+    withheld: list[Withheld] = field(default_factory=list)
+    """What spreads later, by priority; until then those dimensions are closed."""
     why: list[str] = field(default_factory=list)
     """In words: where the sharding came from, and what was declined."""
     source: str = ""
@@ -135,6 +148,8 @@ class Nodes:
         annotations = [(n, i, k, _leaf_sharding(i, k)) for n, i, k in self._annotated()]
         for _, _, _, sharding in annotations:
             self.spaces.add(sharding)
+            if (along := _cut_along_replicated(sharding)) is not None:
+                self.spaces.add(along)
         self.spaces.settle()
         for node, i, leaf, sharding in annotations:
             self._give(node, i, leaf, sharding)
@@ -163,22 +178,46 @@ class Nodes:
             if len(state.dims) == node.shape.rank:
                 node.dims = list(state.dims)
             node.manual, node.unreduced = state.manual, state.unreduced
-            node.kept = self._replicated(sharding, node.space)
         else:
             node.all_manual = tiled.kind == "manual"
+        kept = self._replicated(sharding)
+        if kept is not None and node.space in (None, kept[0]):
+            node.space, node.kept = kept
+        self._withhold(node, i, leaf)
 
-    def _replicated(self, sharding: Sharding, space: int) -> frozenset[int]:
-        """The axes that a named sharding says to be replicated."""
-        named = sharding.named
-        if named is None or not named.replicated_axes:
-            return frozenset()
-        axes: set[int] = set()
-        for ref in named.replicated_axes:
-            low, high = ref.span_in(named.mesh)
-            inner = prod(named.mesh.sizes[ref.mesh_axis_index + 1 :])
-            size = named.mesh.sizes[ref.mesh_axis_index]
-            axes |= set(self.spaces.spaces[space].of_loop(inner * (size // high), high // low))
-        return frozenset(axes)
+    def _withhold(self, node: Node, i: Instruction, leaf: int) -> None:
+        """Take back what has a priority, until that is reached."""
+        text = (i.frontend_attributes or {}).get(SHARDING)
+        for d, priority in enumerate((priorities_of(text)[leaf : leaf + 1] or [()])[0]):
+            if priority and d < len(node.dims):
+                axes = node.dims[d]
+                node.withheld.append(Withheld(priority, d, axes, node.is_open[d]))
+                node.kept |= set(axes)
+                node.dims[d], node.is_open[d] = (), False
+                node.why.append(f"dimension {d} has priority {priority}")
+
+    def release(self, priority: int) -> list[Node]:
+        """Let what has this priority spread, too; the values that have it."""
+        nodes = [n for n in self.nodes if any(w.priority == priority for w in n.withheld)]
+        for node in nodes:
+            for w in [w for w in node.withheld if w.priority == priority]:
+                node.kept -= set(w.axes)
+                node.dims[w.dimension], node.is_open[w.dimension] = w.axes, w.is_open
+                node.withheld.remove(w)
+        return nodes
+
+    @property
+    def priorities(self) -> list[int]:
+        """The priorities above 0, the first to spread first."""
+        return sorted({w.priority for n in self.nodes for w in n.withheld})
+
+    def _replicated(self, sharding: Sharding) -> tuple[int, frozenset[int]] | None:
+        """The axes that a named sharding says to be replicated, and their space."""
+        placed = self.spaces.of(_cut_along_replicated(sharding) or sharding)
+        if placed is None or sharding.named is None or not sharding.named.replicated_axes:
+            return None
+        space, state = placed
+        return space, frozenset(state.dims[0])
 
     def _entry(self) -> None:
         """Parameters and results of the program: closed unless it allows to choose."""
@@ -198,7 +237,9 @@ class Nodes:
 
     def _open(self, node: Node, is_allowed: bool, closes: bool) -> None:
         if is_allowed:
-            node.is_open = [True] * len(node.is_open)
+            late = {w.dimension for w in node.withheld}
+            node.is_open = [d not in late for d in range(len(node.is_open))]
+            node.withheld = [replace(w, is_open=True) for w in node.withheld]
         elif node.stated is None and closes:
             node.is_open = [False] * len(node.is_open)
             node.why.append("a parameter of the program, whose sharding may not be chosen")
@@ -215,6 +256,17 @@ def _leaf_sharding(i: Instruction, leaf: int) -> Sharding:
     if not sharding.is_tuple:
         return sharding
     return sharding.elements[leaf] if leaf < len(sharding.elements) else Sharding("unknown")
+
+
+def _cut_along_replicated(sharding: Sharding) -> Sharding | None:
+    """An array of one dimension that is cut along the axes which a sharding says to be replicated:
+    it knows their numbers."""
+    named = sharding.named
+    if named is None or not named.replicated_axes:
+        return None
+    return Sharding(
+        "named", named=NamedSharding(named.mesh, (DimensionSharding(named.replicated_axes),))
+    )
 
 
 def _open_dims(i: Instruction, sharding: Sharding, rank: int) -> list[bool]:

@@ -19,6 +19,7 @@ from heapq import heappop, heappush
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import ELEMENTWISE, FORWARDS, RESHAPES
+from hloom.ir.values.sharding_sdy import BARRIER, DIRECTION, allowed_directions
 from hloom.passes.sharding.axes import Axes
 from hloom.passes.sharding.factors import Dimensions, Factor, Factors, Kind, factors
 from hloom.passes.sharding.nodes import Node, Nodes
@@ -49,6 +50,8 @@ class Step:
     nodes: list[Node]
     """One for each of `table.tensors`."""
     is_early: bool
+    extends: tuple[bool, bool] = (True, True)
+    """Whether operands may be cut further, and whether results may."""
 
 
 class Propagation:
@@ -71,12 +74,23 @@ class Propagation:
                     operands = [self._operand(x) for x in i.operands]
                     results = [self.nodes.of(i, k) for k in range(len(table.results))]
                     self._add(Step(i, table, [*operands, *results], i.opcode in _EARLY))
+                elif i.opcode == "custom-call" and i.attrs.custom_call_target == BARRIER:
+                    self._barrier(i)
         handed = [(h.at, h.source, h.target) for h in self.nodes.flow.handed]
         alike = [(target[0], source, target) for source, target in self.nodes.alike]
         for at, source, target in [*handed, *alike]:
             a, b = self.nodes.of(*source), self.nodes.of(*target)
             if a is not b and a.shape.is_array and a.shape.dims == b.shape.dims:
                 self._add(Step(at, _identity(a), [a, b], True))
+
+    def _barrier(self, i: Instruction) -> None:
+        """What a barrier of Shardy lets through goes one way only, if any."""
+        allowed = allowed_directions((i.frontend_attributes or {}).get(DIRECTION, ""))
+        if not allowed or not i.shape.is_array or len(i.operands) != 1:
+            return
+        a, b = self._operand(i.operands[0]), self.nodes.of(i)
+        ways = "backward" in allowed, "forward" in allowed
+        self._add(Step(i, _identity(b), [a, b], True, ways))
 
     def _operand(self, x: Instruction) -> Node:
         """A tuple's node is never cut: its factors are none."""
@@ -93,6 +107,14 @@ class Propagation:
         for node in self.nodes.nodes:
             if node.is_cut:
                 self._push(node)
+        self._settle()
+        for priority in self.nodes.priorities:
+            for node in self.nodes.release(priority):
+                self._push(node)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Work until nothing waits."""
         while self._queue:
             if self.steps >= self.limit:
                 self.is_stopped = True
@@ -119,8 +141,10 @@ class Propagation:
         lead = max(cut, key=lambda n: n.size_bytes)
         wanted = self._wanted(step, phase, lead)
         changed: dict[Node, None] = {}
-        first = len(step.table.operands) if phase == Phase.FORWARD else 0
-        for node, dims in list(zip(step.nodes, step.table.tensors))[first:]:
+        count = len(step.table.operands)
+        first = count if phase == Phase.FORWARD or not step.extends[0] else 0
+        last = len(step.nodes) if step.extends[1] else count
+        for node, dims in list(zip(step.nodes, step.table.tensors))[first:last]:
             if _joinable(node, lead) and self._extend(step, node, dims, wanted, lead):
                 changed[node] = None
         return list(changed)

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from hloom.ir.copy import copy_module
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.sharding import MANUAL, REPLICATED, Sharding
+from hloom.ir.values.sharding_sdy import MESHES
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.sharding.nodes import Node, Nodes
 from hloom.passes.sharding.propagate import Propagation
+from hloom.passes.sharding.shardy_importer import ShardyImporter
 from hloom.rewrite.driver import Trace
 
 
@@ -106,7 +109,11 @@ class ShardingReason:
 
 
 def explained_shardings(module: Module) -> list[ShardingReason]:
-    """Where the sharding of every value came from; changes nothing."""
+    """Where the sharding of every value came from; changes nothing. What is said in Shardy's words
+    is read first, in a copy."""
+    if MESHES in (module.frontend_attributes or {}):
+        module = copy_module(module)
+        ShardyImporter().run(module)
     nodes = propagated(module).nodes
     reasons = []
     for c in nodes.flow.computations:
