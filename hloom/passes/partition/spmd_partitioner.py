@@ -80,8 +80,12 @@ def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
     entry, root = module.entry, module.entry.root
     parameters = [_Ends.of(run, p.sharding, p.shape) for p in entry.parameters]
     result = _Ends.of(run, module.spmd_output_sharding or root.sharding, root.shape)
-    module.spmd_parameters_shardings = tuple([p.sharding or REPLICATED for p in entry.parameters])
-    module.spmd_output_sharding = module.spmd_output_sharding or root.sharding
+    module.spmd_parameters_shardings = tuple(
+        [_standing(p.sharding, p.shape) or REPLICATED for p in entry.parameters]
+    )
+    module.spmd_output_sharding = _standing(
+        module.spmd_output_sharding or root.sharding, root.shape
+    )
     _check_sizes(module)
     run.free_results = _free_results(module)
     partitioned, ends = run.partition(entry, tuple([e.tilings for e in parameters]), result.tilings)
@@ -105,6 +109,18 @@ def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
     fired["replicated"] += len(run.replicated)
     fired["computations"] += len(run.done)
     return run
+
+
+def _standing(sharding: Sharding | None, shape: Shape) -> Sharding | None:
+    """How an argument or result stands: arrays of run-time size are whole on every device."""
+    leaves = list(shape.leaves())
+    if sharding is None or not any(s.is_array and s.is_dynamic for s in leaves):
+        return sharding
+    own = [
+        REPLICATED if s.is_array and s.is_dynamic else sharding.for_leaf(k)
+        for k, s in enumerate(leaves)
+    ]
+    return Sharding.tuple_of(*own) if shape.is_tuple else own[0]
 
 
 def _free_results(module: Module) -> set[int]:

@@ -220,3 +220,20 @@ def test_compiling_partitions_what_has_shardings() -> None:
     found = exe.run_devices([[x[2 * d : 2 * d + 2]] for d in range(4)])
     for d in range(4):
         np.testing.assert_array_equal(np.asarray(found[d]), -x[:, d : d + 1])
+
+
+def test_an_argument_of_run_time_size_is_whole_whatever_it_says() -> None:
+    cut = cut_and_compared(
+        """ENTRY main {
+  x = f32[4,<=3] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  y = f32[8] parameter(1), sharding={devices=[4]<=[4]}
+  n = s32[] get-dimension-size(x), dimensions={1}
+  f = f32[] convert(n)
+  b = f32[8] broadcast(f), dimensions={}
+  ROOT z = f32[8] add(b, y), sharding={devices=[4]<=[4]}
+}"""
+    )
+    assert [s.text for s in cut.spmd_parameters_shardings] == [
+        "{replicated}",
+        "{devices=[4]<=[4]}",
+    ]

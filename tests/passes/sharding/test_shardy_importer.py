@@ -153,9 +153,11 @@ def test_a_shard_map_as_jax_writes_it_into_hlo():
     sums = (a @ a.T).reshape(4, 4, 16).sum(0)
     for d, result in enumerate(results):
         z, l1 = [np.asarray(x.array) for x in result.elements]
-        np.testing.assert_allclose(z, sums[2 * (d % 2) :][:2], rtol=1e-5)
+        np.testing.assert_allclose(z, sums[2 * (d % 2) :][:2], rtol=1e-5, atol=1e-5)
         rows = (a @ a.T)[4 * (d // 2) :][:4]
-        np.testing.assert_allclose(l1, rows if l1.shape == (4, 16) else a @ a.T, rtol=1e-5)
+        np.testing.assert_allclose(
+            l1, rows if l1.shape == (4, 16) else a @ a.T, rtol=1e-5, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize(
