@@ -13,7 +13,7 @@ import numpy as np
 import hloom
 from hloom.interp.lockstep import evaluate_lockstep
 from hloom.ir.values.sharding_data import join_array, split_array
-from tests.fuzz import partition_sketch_calls  # noqa: F401  its kinds of steps
+from tests.fuzz import partition_sketch_calls, partition_sketch_ops  # noqa: F401  kinds of steps
 from tests.fuzz.partition_sketch import Sketch
 
 

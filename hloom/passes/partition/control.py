@@ -10,6 +10,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import COLLECTIVE
+from hloom.ir.values.group_modes import device_groups, group_mode
 from hloom.passes.partition.partitioner import Leaves, Walk, partitions, refused
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.passes.partition.value import TiledValue
@@ -72,12 +73,25 @@ def _check_meetings(
     """Devices that go different ways cannot meet on them, but for those that go together."""
     if not decided or len(decided) == len(walk.mesh.axes):
         return
-    if any(x.opcode in MEETING for c in called for x in c.instructions):
+    if any(not _meets_alike(walk, x, decided) for c in called for x in c.instructions):
         raise refused(
             i,
             "devices decide differently along manual axes, and what they run has collectives",
             "make all axes manual, or decide by a value that is equal everywhere",
         )
+
+
+def _meets_alike(walk: Walk, x: Instruction, decided: Axes) -> bool:
+    """Whether all that meet there are at one place along some axes."""
+    if x.opcode not in MEETING:
+        return True
+    mode = group_mode(x.attrs) if hasattr(x.attrs, "replica_groups") else None
+    if mode is None or not x.attrs.replica_groups.groups:
+        return False
+    count = walk.mesh.device_count
+    at = walk.mesh.indices(decided)
+    groups = device_groups(x.attrs.replica_groups, mode, walk.mesh.replicas, count)
+    return all(len({at[d % count] for d in group}) == 1 for group in groups)
 
 
 @partitions("while")

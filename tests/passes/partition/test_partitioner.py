@@ -237,3 +237,42 @@ def test_an_argument_of_run_time_size_is_whole_whatever_it_says() -> None:
         "{replicated}",
         "{devices=[4]<=[4]}",
     ]
+
+
+def test_devices_that_decide_alike_may_meet_in_a_branch() -> None:
+    """By hand along the first axis, which decides; the product meets along the second."""
+    inside = "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual}}"
+    text = f"""
+product {{
+  p = f32[4,4] parameter(0)
+  ROOT d = f32[4,4] dot(p, p), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+}}
+
+other {{
+  p = f32[4,4] parameter(0)
+  ROOT n = f32[4,4] negate(p)
+}}
+
+ENTRY main {{
+  x = f32[8,4] parameter(0), sharding={{devices=[2,2]<=[4]}}
+  k = s32[2] parameter(1), sharding={{devices=[2,2]<=[4] last_tile_dim_replicate}}
+  xm = f32[4,4] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={inside}
+  km = s32[1] custom-call(k), custom_call_target="SPMDFullToShardShape",
+    sharding={{devices=[1,2,2]<=[4] last_tile_dims={{manual, replicated}}}}
+  s = s32[] reshape(km)
+  c = f32[4,4] conditional(s, xm, xm), branch_computations={{product, other}}
+  ROOT y = f32[8,4] custom-call(c), custom_call_target="SPMDShardToFullShape",
+    sharding={{devices=[2,1,2]<=[4] last_tile_dim_replicate}}
+}}"""
+    module = parsed(text)
+    cut = partitioned(module)
+    assert traffic(cut)
+    x, _ = hloom.random_arguments(module, seed=1)
+    a, k = np.asarray(x.array), np.array([1, 0], np.int32)
+    devices = [[a[4 * r :][:4, 2 * c :][:, :2], k[r : r + 1]] for r in (0, 1) for c in (0, 1)]
+    results = [np.asarray(r.array) for r in evaluate_lockstep(cut, devices)]
+    np.testing.assert_allclose(results[0], -a[:4], rtol=1e-6)
+    np.testing.assert_allclose(results[3], a[4:] @ a[4:].T, rtol=1e-5)
+    again = [np.asarray(r) for r in hloom.compile(cut).run_devices(devices)]
+    for x, y in zip(results, again, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5)
