@@ -130,6 +130,7 @@ LARGE = {
     "passes/collectives/all_reduce_decomposer.py": "as above",
     "passes/collectives/combining.py": "as above",
     "passes/collectives/while_loop_all_reduce_code_motion.py": "as above",
+    "passes/collectives/windowed_einsum.py": "as above",
     "passes/control/call_inliner.py": EFFORT,
     "passes/expand/async_simplifier.py": "as above",
     "passes/expand/dot_algorithm_rewriter.py": WIDTH,
