@@ -136,8 +136,7 @@ def places(b: Expansion, dims: Sequence[int], windows: Sequence[WindowDimension]
             number = b.multiply(number, b.full(step, S32, dims))
         total = number if total is None else b.add(total, number)
         step *= dims[d]
-    assert total is not None, "some window has more than one element"
-    return total
+    return b.full(0, S32, dims) if total is None else total
 
 
 def _chosen(

@@ -276,3 +276,21 @@ ENTRY main {{
     again = [np.asarray(r) for r in hloom.compile(cut).run_devices(devices)]
     for x, y in zip(results, again, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-5)
+
+
+def test_windows_of_one_element_select_it() -> None:
+    """Cut along their padding, nothing is left that a window could choose from."""
+    cut_and_compared(
+        ADD
+        + """
+choose { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=GE }
+
+ENTRY main {
+  x = f32[4] parameter(0), sharding={devices=[3]<=[3]}
+  u = f32[5] parameter(1)
+  z = f32[] constant(0)
+  ROOT y = f32[4] select-and-scatter(x, u, z), window={size=1 pad=1_0}, select=choose,
+    scatter=add, sharding={devices=[3]<=[3]}
+}""",
+        3,
+    )
