@@ -19,7 +19,7 @@ from hloom.passes.partition.partitioner import Leaves, Partitioner, mapped, refu
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
-from hloom.passes.sharding.shardy_importer import has_regions
+from hloom.passes.sharding.shardy_importer import has_regions, has_shardings
 from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.rewrite.driver import Trace
 from hloom.types.shape import ProgramShape, Shape
@@ -36,7 +36,7 @@ def is_partitionable(module: Module) -> bool:
     """
     if module.num_partitions < 2 or module.is_scheduled or module.spmd_parameters_shardings:
         return False
-    has_sharding = is_local = False
+    has_sharding, is_local = has_shardings(module), False
     is_manual = has_regions(module)
     for i in module.instructions():
         s = i.sharding

@@ -86,6 +86,8 @@ class Propagation:
     def _barrier(self, i: Instruction) -> None:
         """What a barrier of Shardy lets through goes one way only, if any."""
         allowed = allowed_directions((i.frontend_attributes or {}).get(DIRECTION, ""))
+        if "forward" not in allowed and i.shape.is_array:
+            self.nodes.of(i).why.append("a barrier that lets no sharding of its operand through")
         if not allowed or not i.shape.is_array or len(i.operands) != 1:
             return
         a, b = self._operand(i.operands[0]), self.nodes.of(i)
@@ -160,6 +162,7 @@ class Propagation:
         kept_bytes = {key: sum(n.size_bytes for n in held) for key, held in proposals.items()}
         wanted: dict[int, Axes] = {}
         owner: dict[int, int] = {}
+        winners: dict[int, list[Node]] = {}
         kinds = step.table.factors
 
         def rank(key: tuple[int, Axes]) -> tuple[bool, int]:
@@ -171,21 +174,25 @@ class Propagation:
             have = wanted.get(factor, ())
             if axes[: len(have)] != have:
                 if have[: len(axes)] != axes:
-                    self._declined(step, proposals[factor, axes], factor)
+                    why = f"factor {factor} is cut along other axes there"
+                    self._declined(step, proposals[factor, axes], why, winners[factor])
                 continue
             for axis in axes[len(have) :]:
                 if owner.setdefault(axis, factor) != factor:
-                    self._declined(step, proposals[factor, axes], factor)
+                    why = f"an axis of factor {factor} cuts factor {owner[axis]} there"
+                    self._declined(step, proposals[factor, axes], why, winners[owner[axis]])
                     break
                 have += (axis,)
             wanted[factor] = have
+            winners.setdefault(factor, proposals[factor, axes])
         return wanted
 
-    def _declined(self, step: Step, held: list[Node], factor: int) -> None:
+    def _declined(self, step: Step, held: list[Node], why: str, winners: list[Node]) -> None:
         size = sum(n.size_bytes for n in held)
+        names = ", ".join(dict.fromkeys([f"%{n.places[0][0].name}" for n in winners if n.places]))
         text = (
-            f"not carried on at %{step.at.name} ({step.at.opcode}), factor {factor}: the axis "
-            f"serves another factor there, or the factor is cut otherwise; {size} bytes may move"
+            f"not carried on at %{step.at.name} ({step.at.opcode}): {why}, as "
+            f"{names or 'others'} say; {size} bytes may move"
         )
         for node in held:
             if text not in node.why:

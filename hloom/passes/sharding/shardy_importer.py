@@ -65,6 +65,13 @@ class ShardyImporter(Pass):
         return PassResult.of(+fired)
 
 
+def has_shardings(module: Module) -> bool:
+    """Whether a module says in Shardy's words how a value is cut."""
+    if MESHES not in (module.frontend_attributes or {}):
+        return False
+    return any(SHARDING in (i.frontend_attributes or {}) for i in module.instructions())
+
+
 def has_regions(module: Module) -> bool:
     """Whether a module says in Shardy's words that it cuts parts of itself."""
     if MESHES not in (module.frontend_attributes or {}):

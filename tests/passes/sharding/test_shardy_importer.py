@@ -186,3 +186,23 @@ def test_a_barrier_moves_nothing():
 }"""
     )
     assert not [i for i in cut.instructions() if i.opcode == "all-gather"]
+
+
+def test_who_asks_is_told_who_won_and_what_let_nothing_through():
+    module = parse(
+        f"""HloModule m, num_partitions=8, {MESH}
+
+ENTRY e {{
+  a = f32[8,8] parameter(0), {sdy('[{"x"}p1, {}]')}
+  b = f32[8,8] parameter(1), {sdy('[{}, {"x"}]')}
+  c = f32[8,8] add(a, b)
+  ROOT k = f32[8,8] custom-call(c), custom_call_target="xla.sdy.PropagationBarrier"
+}}"""
+    )
+    why = {r.value.name: r.why for r in explained_shardings(module)}
+    assert "dimension 0 has priority 1" in why["a"]
+    assert "an axis of factor 0 cuts factor 1 there, as %b, %c say" in why["a"]
+    assert "lets no sharding of its operand through" in why["k"]
+    module.use_spmd_partitioning = True
+    cut = partitioned(module)
+    assert cut.spmd_parameters_shardings[0].tile_sizes((8, 8)) == (2, 8)
