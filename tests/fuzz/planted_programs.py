@@ -33,7 +33,7 @@ from hloom.ir.values.sharding_data import join_array
 from hloom.ir.verify import verify
 from hloom.passes.partition.whole_program import partitioned, split_arguments
 from hloom.types.literal import Literal
-from tests.fuzz import partition_sketch_calls  # noqa: F401  its kinds of steps
+from tests.fuzz import partition_sketch_calls, partition_sketch_ops  # noqa: F401  kinds of steps
 from tests.fuzz.check_native import (
     NotJudged,
     Trial,

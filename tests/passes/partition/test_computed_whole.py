@@ -16,7 +16,7 @@ from hloom.ir.values.sharding_data import join_array
 from hloom.passes import PASSES
 from hloom.passes.partition import whole_program
 from hloom.passes.partition.whole_program import partitioned, split_arguments
-from tests.fuzz import partition_sketch_calls  # noqa: F401  its kinds of steps
+from tests.fuzz import partition_sketch_calls, partition_sketch_ops  # noqa: F401  kinds of steps
 from tests.fuzz.partition_sketch import Sketch
 
 REGION = """HloModule m, num_partitions=4

@@ -4,6 +4,7 @@ import pytest
 
 from hloom import parse, pass_named
 from hloom.base.diagnostics import VerifyError
+from tests.fuzz import partition_sketch_calls, partition_sketch_ops  # noqa: F401  kinds of steps
 from tests.fuzz.partition_sketch import Sketch
 
 
