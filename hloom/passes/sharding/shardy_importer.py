@@ -53,7 +53,7 @@ class ShardyImporter(Pass):
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
     ) -> PassResult:
-        if MESHES not in (module.frontend_attributes or {}):
+        if module.is_scheduled or MESHES not in (module.frontend_attributes or {}):
             return PassResult()
         fired: Counter[str] = Counter()
         run = _Import(module, fired)
