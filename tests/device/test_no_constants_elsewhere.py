@@ -129,6 +129,7 @@ LARGE = {
     "codegen/pieces.py": "elements whose masks cost more than a kernel: a ratio",
     "passes/collectives/all_reduce_decomposer.py": "as above",
     "passes/collectives/combining.py": "as above",
+    "passes/collectives/pipelined_forward.py": EFFORT,
     "passes/collectives/while_loop_all_reduce_code_motion.py": "as above",
     "passes/collectives/windowed_einsum.py": "as above",
     "passes/control/call_inliner.py": EFFORT,

@@ -19,7 +19,7 @@ COLLECTIVE_PASSES = sorted(
     name for name, cls in PASSES.items() if cls.__module__.startswith("hloom.passes.collectives.")
 )
 OF_SCHEDULES = {"convert-async-collectives-to-sync"}
-OF_PRODUCTS = {"windowed-einsum"}
+OF_PRODUCTS = {"windowed-einsum", "collective-pipeliner"}
 """They have drawn programs of their own."""
 OF_HALVES = {"async-collective-replacer", "async-collective-annotator"}
 
