@@ -24,7 +24,7 @@ class Program:
         self.bodies = ""
         for _ in range(self.rng.randint(4, 12)):
             steps = [self.joined, self.cut, self.nested, self.gathered, self.permuted, self.plain]
-            steps.append(self.exchanged)
+            steps += [self.exchanged, self.narrowed, self.gathered_alike, self.gathered_reshaped]
             if not self.bodies:
                 steps.append(self.loop)
             self.rng.choice(steps)()
@@ -129,6 +129,63 @@ class Program:
         if self.rng.random() < 0.7:
             self.shard(x, groups, len(groups[0]))
 
+    def part(self, size: int) -> str:
+        cut = f"slice({self.value()}), slice={{[0:{size}]}}"
+        return self.emit(cut, f"s32[{size}]", keep=False)
+
+    def narrowed(self) -> None:
+        """Data that has fewer bits before or after it moves; sums of few bits."""
+        attrs, groups = self.groups()
+        x, n = self.value(), len(groups[0])
+        kind = self.rng.choice(["before", "after", "sum"])
+        if kind == "sum":
+            x = self.emit(f"convert({x})", f"s16[{SIZE}]", keep=False)
+            x = self.emit(f"all-reduce({x}), {attrs}, to_apply=add16", f"s16[{SIZE}]", keep=False)
+        elif kind == "before":
+            x = self.emit(f"convert({self.part(SIZE // n)})", f"s8[{SIZE // n}]", keep=False)
+            x = self.emit(f"convert({x})", f"s32[{SIZE // n}]", keep=False)
+            self.emit(f"all-gather({x}), {attrs}, dimensions={{0}}")
+            return
+        else:
+            x = self.emit(f"collective-permute({x}), {self.pairs()}", keep=False)
+            three = self.emit("constant(3)", "s32[]", keep=False)
+            scale = self.emit(f"broadcast({three}), dimensions={{}}", keep=False)
+            x = self.emit(f"add({x}, {scale})", keep=False)
+            x = self.emit(f"convert({x})", f"s16[{SIZE}]", keep=False)
+        self.emit(f"convert({x})")
+
+    def gathered_alike(self) -> None:
+        attrs, groups = self.groups()
+        size = SIZE // len(groups[0])
+        parts = [
+            self.emit(f"all-gather({self.part(size)}), {attrs}, dimensions={{0}}", keep=False)
+            for _ in range(2)
+        ]
+        self.emit(f"subtract({', '.join(parts)})")
+
+    def gathered_reshaped(self) -> None:
+        """What is gathered was repeated, or has dimensions of one element."""
+        attrs, groups = self.groups()
+        n = len(groups[0])
+        if self.rng.random() < 0.5:
+            x, at = self.part(SIZE // n // 2 or 1), self.rng.choice([0, 1])
+            size = SIZE // n // 2 or 1
+            x = self.emit(f"broadcast({x}), dimensions={{{at}}}", dims(size, 3, at), keep=False)
+            d = self.rng.choice([0, 1])
+            whole = [size, 3] if at == 0 else [3, size]
+            whole[d] *= n
+        else:
+            x = self.emit(f"reshape({self.part(SIZE // n)})", f"s32[1,{SIZE // n}]", keep=False)
+            d, whole = 1, [1, SIZE]
+        of = f"s32[{whole[0]},{whole[1]}]"
+        x = self.emit(f"all-gather({x}), {attrs}, dimensions={{{d}}}", of, keep=False)
+        flat = whole[0] * whole[1]
+        x = self.emit(f"reshape({x})", f"s32[{flat}]", keep=False)
+        if flat != SIZE:
+            zero = self.emit("constant(0)", "s32[]", keep=False)
+            x = self.emit(f"pad({x}, {zero}), padding=0_{SIZE - flat}", keep=False)
+        self.values.append(x)
+
     def shard(self, x: str, groups: list[list[int]], count: int) -> None:
         takers = 2 if count % 2 == 0 and self.rng.random() < 0.3 else 1
         shards, size = count // takers, SIZE * takers // count
@@ -211,6 +268,8 @@ condition {{
             f" ROOT r = s32[] {f}(a, b) }}\n"
             for f in FOLDS
         )
+        folds += "add16 { a = s16[] parameter(0)\n b = s16[] parameter(1)\n"
+        folds += " ROOT r = s16[] add(a, b) }\n"
         results = self.values[-6:]
         lines = "\n  ".join(self.lines)
         shapes = ", ".join([f"s32[{SIZE}]"] * len(results))
@@ -226,3 +285,7 @@ condition {{
 
 def braced(numbers) -> str:
     return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def dims(size: int, other: int, at: int) -> str:
+    return f"s32[{size},{other}]" if at == 0 else f"s32[{other},{size}]"
