@@ -154,6 +154,8 @@ def default_text(value: object) -> str:
         return str(value).lower()
     if value is None or value == frozenset():
         return "none"
+    if isinstance(value, frozenset):
+        return ", ".join(sorted(map(str, value)))
     return str(value)
 
 

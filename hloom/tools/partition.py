@@ -19,6 +19,7 @@ from hloom.tools.terminal import (
     print_table,
     read,
     table,
+    warn,
     write_json,
 )
 
@@ -63,6 +64,8 @@ def partition(
     if as_json:
         write_json(_as_data(proposal, cost))
         return
+    for axis, why in proposal.idle.items():
+        warn(f"axis {axis}={dict(axes.axes)[axis]} cuts no argument: {why}")
     _show(proposal, top)
     communication.show(cost, top)
 
@@ -105,6 +108,7 @@ def _as_data(proposal: api.Proposal, cost: api.PartitionCost) -> dict[str, Any]:
         "ok": True,
         "mesh": dict(proposal.mesh.axes),
         "arguments": rows,
+        "idle_axes": proposal.idle,
         "tried": proposal.tried,
         "finished": proposal.is_finished,
         "cost": proposal.cost,

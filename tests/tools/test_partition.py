@@ -77,6 +77,17 @@ def test_partition_proposes_and_writes(run, plain, tmp_path) -> None:
     assert data["finished"] and {r["value"] for r in data["arguments"]} == {"x", "w"}
 
 
+@pytest.mark.parametrize("axes", ["data=3", "data=1009", "data=2,model=7"])
+def test_axes_that_cut_nothing_are_named(run, plain, axes) -> None:
+    shown = run("partition", plain, "--mesh", axes, "--device", "h100")
+    name, size = axes.split(",")[-1].split("=")
+    assert shown.exit_code == 0
+    words = f"axis {name}={size} cuts no argument: no dimension of an argument is a multiple of"
+    assert words in " ".join(shown.stderr.split()) and "64, 32, 16" in shown.stderr
+    data = json.loads(run("partition", plain, "--mesh", axes, "--device", "h100", "--json").stdout)
+    assert name in data["idle_axes"]
+
+
 @pytest.mark.parametrize("mesh", ["", "data", "data=0", "data=2,data=4", "data=x"])
 def test_wrong_meshes(run, plain, mesh) -> None:
     done = run("partition", plain, "--mesh", mesh)

@@ -63,6 +63,8 @@ class Proposal:
     """Whether the search ended by itself, not for want of time."""
     decided: dict[Leaf, str] = field(default_factory=dict)
     """Arguments that the search itself decided, and how; others follow by propagation."""
+    idle: dict[str, str] = field(default_factory=dict)
+    """Axes along which no argument is cut, and why."""
 
 
 def proposed(
@@ -106,7 +108,8 @@ class _Search:
         ShardingPropagation().run(whole)
         _say_the_rest(whole)
         decided = {x: self._text(g.cuts) for g in self.groups if g.is_decided for x in g.leaves}
-        return Proposal(whole, self.mesh, best, before, self.tried, is_finished, decided)
+        idle = _idle_axes(whole, self.mesh, self.groups)
+        return Proposal(whole, self.mesh, best, before, self.tried, is_finished, decided, idle)
 
     def _improved(self, group: AlikeArguments, best: float) -> float:
         """Take the cheapest cuts for one group, if they are cheaper; the cost then."""
@@ -177,6 +180,35 @@ def _say_the_rest(module: Module) -> None:
             x.sharding = (
                 Sharding.tuple_of(*[REPLICATED] * count) if x.shape.is_tuple else REPLICATED
             )
+
+
+def _idle_axes(module: Module, mesh: MeshAxes, groups: list[AlikeArguments]) -> dict[str, str]:
+    """The axes along which no argument is cut, and why; none where the program states shardings
+    without names of axes."""
+    used: set[str] = set()
+    for p in module.entry.parameters:
+        for k in range(p.shape.leaf_count):
+            sharding = None if p.sharding is None else p.sharding.for_leaf(k)
+            if sharding is None or sharding.kind == "replicated":
+                continue
+            if sharding.named is None:
+                return {}
+            named = sharding.named
+            axes = [a for d in named.dim_shardings for a in d.axes]
+            used.update(named.mesh.axes[a.mesh_axis_index][0] for a in axes)
+    sizes = sorted({n for g in groups for n in g.shape.dims if n > 1}, reverse=True)
+    idle = {}
+    for name, size in mesh.axes:
+        if size == 1 or name in used:
+            continue
+        if not sizes:
+            idle[name] = "the program leaves no argument open that could be cut"
+        elif any(n % size == 0 for n in sizes):
+            idle[name] = "nothing that it could cut is cheaper cut"
+        else:
+            shown = ", ".join(map(str, sizes[:5])) + (", ..." if len(sizes) > 5 else "")
+            idle[name] = f"no dimension of an argument is a multiple of {size} (they are {shown})"
+    return idle
 
 
 def _groups(module: Module) -> list[AlikeArguments]:
