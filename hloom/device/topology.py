@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,7 @@ class Topology:
         return max(shared_links, key=lambda link: link.bandwidth_bytes_per_s, default=None)
 
 
+@lru_cache(maxsize=4)
 def alike(device: Device, count: int, name: str = "") -> Topology:
     """So many devices of one kind, all of one process, without links."""
     members = [Member(GlobalDeviceId(k), LocalDeviceId(k), 0, 0, device) for k in range(count)]

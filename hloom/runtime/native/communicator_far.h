@@ -45,6 +45,8 @@ class Span {
   void send_all(LetterKind kind, int64_t a, const std::string& text) const;
   // A run has failed; `is_told_here`: the others are to be told.
   void failed(int32_t status, const std::string& message, bool is_told_here) const;
+  // After a run that failed: until the others were told, but not long.
+  void await_news() const { processes_->await_news(200'000'000); }
   bool is_same_program(const Letter& letter) const { return letter.numbers[3] == fingerprint_; }
 
  private:

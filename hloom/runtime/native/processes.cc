@@ -2,6 +2,7 @@
 #include "processes.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include <chrono>
 
@@ -24,10 +25,16 @@ void Processes::begin(int rank, int size) {
 void Processes::send(int process, Letter letter, Bytes data) {
   {
     std::lock_guard<std::mutex> guard(out_mutex_);
-    outgoing_.push_back({process, letter, std::move(data)});
+    bool is_news = letter.kind == LetterKind::kAbort;
+    outgoing_.push_back({process, letter, std::move(data), is_news ? news_ : nullptr});
     out_changed_.notify_one();
   }
   wake();
+}
+
+void Processes::await_news(int64_t most_ns) {
+  auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(most_ns);
+  while (news_.use_count() > 1 && std::chrono::steady_clock::now() < until) usleep(100);
 }
 
 bool Processes::next_outgoing(Outgoing* letter, int64_t wait_ns) {

@@ -82,6 +82,9 @@ class Processes {
 
   // A run has failed because others did not come: they may never end.
   void give_up() { has_given_up_ = true; }
+  // Until those letters have left that say why a run failed, or so long: the process may end next,
+  // and others would know only that it did.
+  void await_news(int64_t most_ns);
   // Whether one of the processes has ended.
   bool is_any_gone();
 
@@ -92,6 +95,8 @@ class Processes {
     int process;
     Letter letter;
     Bytes data;
+    // Kept as long as the letter has not left, where it says that a run has failed.
+    std::shared_ptr<int> news{};
   };
   bool next_outgoing(Outgoing* letter, int64_t wait_ns);
   void arrived(int process, const Letter& letter, Bytes data);
@@ -108,6 +113,7 @@ class Processes {
   std::mutex out_mutex_;
   std::condition_variable out_changed_;
   std::deque<Outgoing> outgoing_;
+  std::shared_ptr<int> news_ = std::make_shared<int>(0);
 
   std::mutex in_mutex_;  // held while a receiver is called
   std::map<Run, Receiver*> open_;
