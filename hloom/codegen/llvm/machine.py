@@ -254,11 +254,22 @@ def _completed(
     return enabled, disabled
 
 
+_LLVM_RELEASE = 22
+"""Others spell intrinsics differently, and 20 stops the process at some transposes."""
+
+
 @lru_cache(maxsize=1)
 def _llvm() -> Any:
     """llvmlite's binding, ready for every target; imported when first needed, for it is slow."""
     import llvmlite.binding as llvm
 
+    release = llvm.llvm_version_info[0]
+    if release != _LLVM_RELEASE:
+        raise _error(
+            f"the installed llvmlite holds LLVM {release}; hloom's code is for {_LLVM_RELEASE}",
+            "install one that does: pip install 'llvmlite>=0.48,<0.51' (of numba, which takes one"
+            " llvmlite a release, 0.66 to 0.68 work beside hloom)",
+        )
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()  # C libraries ask their processor

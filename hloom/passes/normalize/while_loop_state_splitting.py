@@ -219,7 +219,7 @@ class _Rewriting:
         root = self.body.root
         for x, d in self._reached():
             for u in list(x.users):
-                if u.opcode == "slice":
+                if reads_part(u, x, d):
                     self._read_part(u, x, d)
                 elif u.opcode in ("reshape", "transpose") and updates(u, d):
                     self._update_parts(u, self._of(x, d), d)

@@ -6,6 +6,7 @@ from itertools import permutations
 import pytest
 
 from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm import machine
 from hloom.codegen.llvm.emit import Emit, module_text
 from hloom.codegen.llvm.machine import Machine, assembly_text, object_bytes
 from tests.codegen.llvm.machine_code import HOST, MACHINES, X86, symbols_of, undefined_symbols
@@ -138,3 +139,10 @@ def test_errors_are_clear():
         object_bytes("define void @f() { ret i32 %x }", HOST)
     with pytest.raises(HloError, match="level 7"):
         object_bytes("", HOST, 7)
+
+
+def test_another_release_of_llvm_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llvmlite.binding.llvm_version_info", (20, 1, 8))
+    with pytest.raises(HloError, match=r"holds LLVM 20; hloom's code is for 22") as error:
+        machine._llvm.__wrapped__()
+    assert "llvmlite>=0.48" in (error.value.hint or "")
