@@ -92,7 +92,20 @@ def culprit_of(error: BaseException | None) -> Culprit | None:
     return culprit
 
 
+VALUES = "hloom.types."
+"""The modules of types, shapes, layouts and literals."""
+
+
 def is_fault(error: Exception) -> bool:
     """Whether an exception of a verified program's compilation is a fault of ours."""
     is_users = isinstance(error, UnsupportedError | UsageError)
-    return not is_users or isinstance(error, GraphError)
+    return not is_users or isinstance(error, GraphError) or _is_of_values(error)
+
+
+def _is_of_values(error: Exception) -> bool:
+    """Whether a value of the program was asked for what it does not have, such as a tuple for its
+    number of elements: verified programs hold no such value, so who asked is at fault."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(VALUES)

@@ -66,8 +66,8 @@ def short_rows(body: Body, device: Device) -> ShortRows | None:
     if columns > MOST_VECTORS * lanes or rows < lanes or lanes < 2:
         return None
     if len(folds) == 1 and _rereads(body, folds[0], rows, columns):
-        after = [x for x in body.instructions if x.shape.size == rows and x is not folds[0]]
-        work = sum(element_work(x, device.costs) for x in after)
+        after = [x for x in body.instructions if x is not folds[0] and x.shape.is_array]
+        work = sum(element_work(x, device.costs) for x in after if x.shape.size == rows)
         if columns < lanes or work <= MOST_AFTER:
             return None
     return ShortRows(rows, columns, lanes)

@@ -1,7 +1,11 @@
 """Who is blamed for an exception, and which are the compiler's own."""
 
+import pytest
+
 from hloom.base.diagnostics import GraphError, HloError, UnsupportedError, UsageError
 from hloom.base.faults import Culprit, Fault, blame, blamed, culprit_of, is_fault
+from hloom.types.dtype import BY_NAME
+from hloom.types.shape import shape, tuple_shape
 
 
 def caught(call):
@@ -50,3 +54,9 @@ def test_a_fault_says_what_was_done():
     fault = Fault.of(error, Culprit("kernel", "columns", "sum.3"), "loops wrote it")
     assert str(fault) == "kernel columns at sum.3: KeyError: 'x'; loops wrote it"
     assert "Traceback" in fault.traceback
+
+
+def test_questions_that_values_cannot_answer_are_faults() -> None:
+    with pytest.raises(UsageError, match="no element count") as error:
+        _ = tuple_shape([shape(BY_NAME["f32"], (3,))]).size
+    assert is_fault(error.value)

@@ -277,3 +277,33 @@ def test_differences_of_all_pairs_are_folded_where_they_lie(size, last):
     )
     gathers = exe.as_text("kernels").count("gather ")
     assert gathers == 0 or size < 16 or last == "sine"
+
+
+TWO_RESULTS = """HloModule distances
+add {{ a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] add(a, b) }}
+ENTRY distances {{
+ x = f32[{n},{c}] parameter(0)
+ y = f32[{m},{c}] parameter(1)
+ p = f32[{n},{m},{c}] broadcast(x), dimensions={{0,2}}
+ q = f32[{n},{m},{c}] broadcast(y), dimensions={{1,2}}
+ d = f32[{n},{m},{c}] subtract(p, q)
+ e = f32[{n},{m},{c}] multiply(d, d)
+ z = f32[] constant(0)
+ s = f32[{n},{m}] reduce(e, z), dimensions={{2}}, to_apply=add
+ r = f32[{n},{m}] sqrt(s)
+ l = pred[{n},{m}] compare(r, s), direction=LT
+ ROOT o = (f32[{n},{m}], pred[{n},{m}]) tuple(r, l) }}
+"""
+
+
+@pytest.mark.parametrize("n, m, c", [(4, 4, 3), (9, 8, 32), (33, 17, 20)])
+def test_several_results_of_all_pairs(n: int, m: int, c: int) -> None:
+    exe = hloom.compile(TWO_RESULTS.format(n=n, m=m, c=c))
+    x, y = numbers("f32", (n, c)), numbers("f32", (m, c))
+    squares = ((x[:, None] - y[None]) ** 2).sum(-1)
+    distance, is_less = exe(x, y)
+    np.testing.assert_allclose(np.asarray(distance), np.sqrt(squares), rtol=1e-5, atol=1e-6)
+    clear = np.abs(np.sqrt(squares) - squares) > 1e-4
+    assert (np.asarray(is_less) == (np.sqrt(squares) < squares))[clear].all()
