@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -175,7 +176,14 @@ def run(words: Sequence[str], failure: str) -> None:
     except OSError as error:
         raise HloError(f"{words[0]} cannot be called: {error}", rule="c-compiler") from None
     if done.returncode != 0:
-        raise HloError(f"{failure}: {shlex.join(words)}\n{done.stderr.strip()}", rule="c-compiler")
+        problem = f"{failure}: {shlex.join(words)}\n{done.stderr.strip()}"
+        raise HloError(problem, rule="c-compiler", hint=_NO_CPP if "cc1plus" in problem else None)
+
+
+_NO_CPP = (
+    "this gcc is there without its C++ part: install it (g++ on Debian, g++-<machine> for"
+    " another machine), or pip install 'hloom[cross]' where the code is for another machine"
+)
 
 
 def _vector_bytes(processor: Processor) -> int:
@@ -213,9 +221,11 @@ def toolchain(processor: Processor, what_for: str) -> Toolchain:
         return Toolchain(processor, tuple(words))
     parts = processor.triple.split("-")
     gnu = "-".join([parts[0], *parts[-2:]]) + "-gcc"
-    if processor.system == "linux" and shutil.which(gnu):
+    has_zig = find_spec("ziglang") is not None
+    has_gnu = processor.system == "linux" and shutil.which(gnu) is not None
+    if has_gnu and (_takes_cpp(gnu) or not has_zig):
         return Toolchain(processor, (gnu,))
-    if find_spec("ziglang") is not None:
+    if has_zig:
         zig = (sys.executable, "-m", "ziglang", "cc", "-target", zig_target(processor))
         return Toolchain(processor, zig)
     raise HloError(
@@ -224,6 +234,17 @@ def toolchain(processor: Processor, what_for: str) -> Toolchain:
         hint=f"pip install 'hloom[cross]', or name one in {variable}; a .a or .o takes none"
         " where nothing is sorted",
     )
+
+
+@cache
+def _takes_cpp(gcc: str) -> bool:
+    """Whether a gcc has the compiler proper of C++, which distributions pack apart (`g++-*`)."""
+    words = [gcc, "-print-prog-name=cc1plus"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True)
+    except OSError:
+        return False
+    return done.returncode == 0 and Path(done.stdout.strip()).is_absolute()  # else the bare name
 
 
 def zig_target(processor: Processor) -> str:
