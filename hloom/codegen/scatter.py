@@ -1,9 +1,10 @@
 """Scatter: kernels that write where data says.
 
-The output holds the operand already (the two share a buffer). Scatter walks the indices in order
-on every step of the grid, and the grid cuts the window where its place is fixed: steps own disjoint
-elements, so nothing needs to be atomic. Along dimensions that an index moves it in, windows may
-overlap, so one step walks them. Where nothing is left to cut the grid has one step.
+The output holds the operand already (the two share a buffer). The grid cuts the dimensions that
+batches of scatters share, and the window where its place is fixed: steps own disjoint elements, so
+nothing needs to be atomic. Each step walks the indices of its batch in order. Along dimensions that
+an index moves it in, windows may overlap, so one step walks them. Where nothing is left to cut the
+grid has one step.
 """
 
 from __future__ import annotations
@@ -31,16 +32,18 @@ def scatter_kernel(i: Instruction, device: Device) -> Emitted:
     updates = i.operands[count + 1 :]
     update = updates[0].shape
     window = list(i.attrs.update_window_dims)
+    shared = _shared(i, window)
     batch = [d for d in range(update.rank) if d not in window]
+    walked_batch = [d for d in batch if d not in shared]
     minor = window[-1] if window else None
     length = update.dims[minor] if minor is not None else 1
     width = max(compute_bytes(x.shape.dtype) for x in updates)
     lanes = min(max(device.compute.vector_bytes // width, 1) * LANES_OF_WINDOW, length)
     moved = _moved(i, window)
-    sums = None if moved else sums_of(i, count, batch, lanes, device)
+    sums = None if moved else sums_of(i, count, walked_batch, lanes, device)
     if sums is not None:
         lanes = sums.lanes
-    cut = [d for d in window[:-1] if d not in moved]
+    cut = [*shared, *[d for d in window[:-1] if d not in moved]]
     walked = [d for d in window[:-1] if d in moved]
     tiles = 1 if minor in moved else -(-length // max(lanes, 1))
     body = Body(i.name, i.shape.is_tuple, _leaves(i, count), _roots(i, count), [i])
@@ -51,7 +54,7 @@ def scatter_kernel(i: Instruction, device: Device) -> Emitted:
     e = emitter.elements
     step = e.indices.scalar(emitter.builder.grid_indices[0], 0, rows * tiles - 1)
     positions = e.indices.digits(e.indices.quotient(step, tiles), [update.dims[d] for d in cut])
-    writer = _Scatter(emitter, i, batch)
+    writer = _Scatter(emitter, i, batch, walked_batch)
     at = [ZERO] * update.rank
     for d, x in zip(cut, positions):
         at[d] = x
@@ -94,6 +97,14 @@ def _moved(i: Instruction, window: list[int]) -> set[int]:
     }
 
 
+def _shared(i: Instruction, window: list[int]) -> dict[int, int]:
+    """The dimensions of the updates that batches share, with that of the operand for each."""
+    a = i.attrs
+    batch = [d for d in range(i.operands[-1].shape.rank) if d not in window]
+    pairs = zip(a.input_batching_dims, a.scatter_indices_batching_dims, strict=True)
+    return {batch[s if s < a.index_vector_dim else s - 1]: d for d, s in pairs}
+
+
 def _leaves(i: Instruction, count: int) -> list[tuple[Instruction, int]]:
     """Indices and updates; the operands stand in the outputs."""
     return [(x, i.operands.index(x)) for x in dict.fromkeys(i.operands[count:])]
@@ -106,10 +117,14 @@ def _roots(i: Instruction, count: int) -> list[tuple[Instruction, tuple[int, ...
 class _Scatter:
     """Writes the update of one index vector."""
 
-    def __init__(self, emitter: KernelEmitter, i: Instruction, batch: list[int]) -> None:
+    def __init__(
+        self, emitter: KernelEmitter, i: Instruction, batch: list[int], walked: list[int]
+    ) -> None:
         self.e: Elements = emitter.elements
         self.i = i
         self.batch = batch
+        self.walked = walked
+        """Of the dimensions of the batch, those that a step goes through."""
         self.count = (len(i.operands) - 1) // 2
         self.operands = i.operands[: self.count]
         self.indices = i.operands[self.count]
@@ -123,19 +138,22 @@ class _Scatter:
         """The updates of every index vector in order; `at` is the place in the window."""
 
         def one(position: Sequence[Affine]) -> Sequence[Value]:
-            for d, x in zip(self.batch, position):
+            for d, x in zip(self.walked, position):
                 at[d] = x
             self.update(tuple(at), [at[d] for d in self.batch])
             return ()
 
-        nest(self.e, [self.updates[0].shape.dims[d] for d in self.batch], (), one)
+        nest(self.e, [self.updates[0].shape.dims[d] for d in self.walked], (), one)
 
     def summed_updates(self, at: list[Affine], minor: int | None, lanes: int, sums: Sums) -> None:
         """As `all_updates`, with the sums in scratch; no index moves the window."""
         a, dims = self.i.attrs, self.operands[0].shape.dims
-        places = {d: dims[d] for d in sorted((*a.inserted_window_dims, *a.input_batching_dims))}
-        window_dims = [d for d in range(len(dims)) if d not in places]
+        places = {d: dims[d] for d in sorted(a.inserted_window_dims)}
+        gone = {*places, *a.input_batching_dims}
+        window_dims = [d for d in range(len(dims)) if d not in gone]
         index = [ZERO] * len(dims)
+        for w, d in _shared(self.i, list(a.update_window_dims)).items():
+            index[d] = at[w]
         for d, w in zip(window_dims, a.update_window_dims):
             index[d] = at[w]
         along = window_dims[list(a.update_window_dims).index(minor)] if minor is not None else None
@@ -158,10 +176,10 @@ class _Scatter:
             block.add_to(self.own[-1] if self.own else None, index)
             return ()
 
-        sizes = [self.updates[0].shape.dims[d] for d in self.batch]
+        sizes = [self.updates[0].shape.dims[d] for d in self.walked]
 
         def one(k: Affine) -> Sequence[Value]:
-            for d, x in zip(self.batch, self.e.indices.digits(k, sizes)):
+            for d, x in zip(self.walked, self.e.indices.digits(k, sizes)):
                 at[d] = x
             self.update(tuple(at), [at[d] for d in self.batch])
             return ()
@@ -177,10 +195,10 @@ class _Scatter:
         copies[0].fill(index)
         for copy in copies[1:]:
             copy.fill(index, neutral)
-        sizes = [self.updates[0].shape.dims[d] for d in self.batch]
+        sizes = [self.updates[0].shape.dims[d] for d in self.walked]
 
         def one(k: Affine, own: ScratchSums) -> Sequence[Value]:
-            for d, x in zip(self.batch, e.indices.digits(k, sizes)):
+            for d, x in zip(self.walked, e.indices.digits(k, sizes)):
                 at[d] = x
             self.own.append(own)
             self.update(tuple(at), [at[d] for d in self.batch])
@@ -261,28 +279,9 @@ class _Scatter:
             outputs, target = [own.source], own.place(target)
             values = [b.convert(values[0], own.of)]
         old = [e.load(output, target) for output in outputs]
-        if self.kind in ("maximum", "minimum") and not shape and not old[0].dtype.is_pred:
-            self._choose(self.kind, outputs[0], target, old[0], values[0])
-            return
         if self.kind is not None:
             results = [b.binary(self.kind, old[0], values[0])]
         else:
             results = [b.broadcast(x, shape) for x in apply(e, i.called[0], [*old, *values])]
         for output, x in zip(outputs, results):
             e.store(output, target, x)
-
-    def _choose(self, kind: str, output: Source, target: Index, old: Value, value: Value) -> None:
-        """A maximum or minimum of single numbers. Few of many are new ones: where the old one
-        stands nothing is stored, so that who reads it next need not wait."""
-        e, b = self.e, self.e.builder
-        if value.dtype.is_floating:  # also where either is a NaN, and for zeros of both signs
-            is_less = b.compare("LT" if kind == "maximum" else "GT", value, old)
-            is_new = b.unary("not", is_less, PRED)
-        else:
-            is_new = b.compare("GT" if kind == "maximum" else "LT", value, old)
-
-        def store() -> Sequence[Value]:
-            e.store(output, target, b.binary(kind, old, value))
-            return ()
-
-        b.if_(is_new, store, lambda: ())

@@ -60,7 +60,7 @@ def sums_of(
     if count > 1 or a.unique_indices or not kind:
         return None
     dims, update = i.operands[0].shape.dims, i.operands[-1].shape.dims
-    places = prod(dims[d] for d in (*a.inserted_window_dims, *a.input_batching_dims))
+    places = prod(dims[d] for d in a.inserted_window_dims)
     terms = prod(update[d] for d in batch)
     row = update[a.update_window_dims[-1]] if a.update_window_dims else 1
     most = share_bytes(device, MOST_SHARE)
@@ -68,9 +68,8 @@ def sums_of(
         return None
     copies = COPIES if COPIES * places * F64.size_bytes <= min(most, SCRATCH_BYTES) else 1
     if not rounds(kind, of):
-        # Maxima and minima wait for nothing: they are seldom stored (`scatter.py`).
-        is_sum = kind in ("add", "and", "or", "xor") and of.is_integral and of.bits >= 8
-        if copies == 1 or terms < LEAST_TERMS * places or not is_sum or lanes * row > 1:
+        is_worth_it = copies > 1 and terms >= LEAST_TERMS * places and lanes * row == 1
+        if not is_worth_it or not _is_joined(kind, of):
             return None
         return Sums(of, 1, copies=copies)
     if of.is_floating and of.bits < 32:
@@ -85,6 +84,12 @@ def sums_of(
     levels = len(block_sizes(terms, run=block))
     fits = levels * places * min(row, device.compute.vector_bytes) * of.size_bytes <= most
     return Sums(of, lanes, block) if levels and fits else None
+
+
+def _is_joined(kind: str, of: DType) -> bool:
+    """Whether folds of parts are the fold of all, to the bit."""
+    is_choice = kind in ("maximum", "minimum") and not of.is_complex
+    return of.bits >= 8 and (is_choice or of.is_integral)
 
 
 def _sums_that_fit(of: DType, lanes: int, row: int, places: int, device: Device) -> Sums | None:

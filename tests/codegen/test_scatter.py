@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -73,3 +74,67 @@ def test_gradients_of_pools(n: int, k: int, by: int, low: int, high: int, c: int
     wanted = hloom.evaluate(module, x, s).array
     for threads in (1, 2):
         assert np.array_equal(np.asarray(hloom.compile(module, threads=threads)(x, s)), wanted)
+
+
+# Batches of scatters share dimensions of operand, indices and updates, in any place.
+BATCHED = """HloModule m
+f {{ a = {t}[] parameter(0) b = {t}[] parameter(1) ROOT r = {t}[] {kind}(a, b) }}
+ENTRY e {{
+  x = {t}[{b},{n},{w}] parameter(0)
+  at = s32[{u},{b}] parameter(1)
+  y = {t}[{u},{b},{w}] parameter(2)
+  ROOT r = {t}[{b},{n},{w}] scatter(x, at, y), to_apply=f, update_window_dims={{2}},
+    inserted_window_dims={{1}}, input_batching_dims={{0}}, scatter_indices_batching_dims={{1}},
+    scatter_dims_to_operand_dims={{1}}, index_vector_dim=2
+}}
+"""
+FOLDS = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
+
+
+@pytest.mark.parametrize("kind", FOLDS)
+@pytest.mark.parametrize(
+    ("batch", "places", "width", "count"),
+    [(3, 5, 1, 400), (1, 7, 1, 1000), (4, 1, 1, 65), (2, 9, 33, 40), (5, 700, 2, 33), (3, 4, 0, 5)],
+)
+def test_batches_of_scatters(kind: str, batch: int, places: int, width: int, count: int) -> None:
+    text = BATCHED.format(t="f32", kind=kind, b=batch, n=places, w=width, u=count)
+    rng = np.random.default_rng(places)
+    x, y = (
+        rng.choice(np.array([1, -1, 2, 0.5], np.float32), (batch, places, width)),
+        rng.choice(np.array([1, -1], np.float32), (count, batch, width)),
+    )
+    at = rng.integers(-1, places + 1, (count, batch)).astype(np.int32)
+    wanted = x.copy()
+    for k in range(count):
+        for b in range(batch):
+            if 0 <= at[k, b] < places:
+                wanted[b, at[k, b]] = FOLDS[kind](wanted[b, at[k, b]], y[k, b])
+    for threads in (1, 3):
+        run = hloom.compile(hloom.parse(text), threads=threads)
+        assert np.array_equal(np.asarray(run(x, at, y)), wanted)
+
+
+@pytest.mark.parametrize("kind", ["maximum", "minimum"])
+@pytest.mark.parametrize("places", [1, 3, 40, 9000])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "s32", "u8"])
+def test_extremes_of_equal_neighbours(kind: str, places: int, dtype: str) -> None:
+    """NaN comes through, and zeros of both signs have an order; sorted indices and others."""
+    text = f"""HloModule m
+f {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) ROOT r = {dtype}[] {kind}(a, b) }}
+ENTRY e {{ x = {dtype}[{places}] parameter(0) at = s32[1003,1] parameter(1)
+  y = {dtype}[1003] parameter(2)
+  ROOT r = {dtype}[{places}] scatter(x, at, y), to_apply=f, update_window_dims={{}},
+    inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1 }}
+"""
+    module = hloom.parse(text)
+    rng = np.random.default_rng(places)
+    of = {"f32": np.float32, "f64": np.float64, "s32": np.int32, "u8": np.uint8}.get(dtype)
+    of = ml_dtypes.bfloat16 if of is None else of
+    numbers = [0.0, 1, 2, 100] if of in (np.int32, np.uint8) else [0.0, -0.0, 1.5, -2, np.nan]
+    x, y = rng.choice(numbers, places).astype(of), rng.choice(numbers, 1003).astype(of)
+    for at in (rng.integers(0, places, (1003, 1)), np.arange(1003)[:, None] * places // 1003):
+        arguments = (x, at.astype(np.int32), y)
+        ours = np.asarray(hloom.compile(module)(*arguments))
+        wanted = np.asarray(hloom.evaluate(module, *arguments).array)
+        assert np.array_equal(ours, wanted, equal_nan=of not in (np.int32, np.uint8))
+        assert np.array_equal(np.signbit(ours.astype(float)), np.signbit(wanted.astype(float)))
