@@ -79,13 +79,13 @@ def narrowed(e: Emit, x: V, dtype: DType) -> V:
     kind = storage_kind(dtype)
     if dtype.name == "f8e8m0fnu":
         return e.trunc(_narrowed_power(e, x), kind)
+    if dtype.name == "bf16":
+        return high_half(e, rounded_half(e, x))
     if x.kind == "f64":
         x = _rounded_to_odd(e, x) if dtype.name == "f16" else e.fptrunc(x, "f32")
     if dtype.name == "f16" and e.machine.has_f16_convert:
         return e.bitcast(e.fptrunc(x, "f16"), "i16")
     bits = e.bits(x)
-    if dtype.name == "bf16":
-        return e.trunc(_narrowed_half(e, x, bits), kind)
     sign = e.and_(
         e.lshr(bits, _word(e, bits, 32 - dtype.bits)), _word(e, bits, 1 << (dtype.bits - 1))
     )
@@ -137,12 +137,22 @@ def _at_most(e: Emit, code: V, largest: int, beyond: int) -> V:
     return e.select(over, _word(e, code, beyond), code)
 
 
-def _narrowed_half(e: Emit, x: V, bits: V) -> V:
-    """bf16: the high half, rounded. (The instruction for it would make denormals zero.)"""
+def rounded_half(e: Emit, x: V) -> V:
+    """The bits of the f32 (i32) that f32 or f64 is when it is rounded to bf16: those of bf16, then
+    zeros. (The instruction for it would make denormals zero.)"""
+    if x.kind == "f64":
+        x = e.fptrunc(x, "f32")
+    bits = e.bits(x)
     odd = e.and_(e.lshr(bits, _word(e, bits, 16)), _word(e, bits, 1))
-    result = e.lshr(e.add(e.add(bits, odd), _word(e, bits, 0x7FFF)), _word(e, bits, 16))
-    sign = e.and_(e.lshr(bits, _word(e, bits, 16)), _word(e, bits, 0x8000))
-    return e.select(e.fcmp("uno", x, x), e.or_(sign, _word(e, bits, 0x7FC0)), result)
+    raised = e.add(e.add(bits, odd), _word(e, bits, 0x7FFF))
+    result = e.and_(raised, _word(e, bits, 0xFFFF0000))
+    sign = e.and_(bits, _word(e, bits, 1 << 31))
+    return e.select(e.fcmp("uno", x, x), e.or_(sign, _word(e, bits, _QUIET)), result)
+
+
+def high_half(e: Emit, bits: V) -> V:
+    """The bits of bf16 (i16) in those of an f32 that is one."""
+    return e.trunc(e.lshr(bits, _word(e, bits, 16)), "i16")
 
 
 def _narrowed_power(e: Emit, x: V) -> V:

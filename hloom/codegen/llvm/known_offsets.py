@@ -51,6 +51,14 @@ def known_mask(mask: Value) -> list[tuple[bool, ...]] | None:
     return [tuple(row) for row in truth.reshape(-1, mask.shape[-1]).tolist()]
 
 
+def known_number(x: Value, row: int) -> int | None:
+    """The first element of a row of a tile; None if it is not known."""
+    numbers = _numbers(x)
+    if numbers is None:
+        return None
+    return int(numbers.reshape(-1, x.shape[-1] if x.shape else 1)[row, 0])
+
+
 def _truth(x: Value) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
     """The elements of a mask."""
     op = x.op

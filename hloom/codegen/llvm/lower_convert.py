@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.codegen.llvm.convert import float_to_integer, narrowed, widened
+from hloom.codegen.llvm.convert import float_to_integer, high_half, narrowed, widened
 from hloom.codegen.llvm.lower_state import (
     KernelLowering,
     Rows,
@@ -75,6 +75,12 @@ def _from_integer(low: KernelLowering, x: V, source: DType, target: DType) -> V:
     kind = "f32" if exact or target.bits == 32 else "f64"
     result = e.sitofp(x, kind) if signed else e.uitofp(x, kind)
     if target.bits < 32:
+        digits = source.bits - source.is_signed_int
+        if target.bits == 16 and digits <= target.mantissa_bits + 1:
+            # Held exactly: weights of 8 bits and less.
+            if target.name == "bf16" and result.value is None:
+                e.narrow[result.name] = (target, high_half(e, e.bits(result)))
+            return result
         return rounded_through(e, result, target)
     return e.fpext(result, "f64") if target.bits == 64 else result
 

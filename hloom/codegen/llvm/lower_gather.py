@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.known_offsets import known_distances, known_mask
+from hloom.codegen.llvm.known_offsets import known_distances, known_mask, known_number
 from hloom.codegen.llvm.lower_masked import (
     elements_held,
     first_is_there,
@@ -42,10 +44,12 @@ def gather(low: KernelLowering, op: Op) -> Rows:
             apart = None
         for i, at in enumerate(low.of(offsets)):
             if apart is not None and known is not None:
-                picked = _let_through(low, start, at, apart[i], known[i], dtype)
+                first = _first(low, offsets, i, at)
+                picked = _let_through(low, start, first, apart[i], known[i], dtype)
                 rows.append(e.select(masks[i], picked, others[i]))
             elif apart is not None:
-                picked = _picked(low, start, at, apart[i], dtype, held_elements)
+                first = _first(low, offsets, i, at)
+                picked = _picked(low, start, first, apart[i], dtype, held_elements)
                 rows.append(e.select(masks[i], picked, others[i]) if masked else picked)
             elif masked:
                 other = others[plane * len(masks) + i]
@@ -71,10 +75,33 @@ def _gathered(low: KernelLowering, base: V, at: V, dtype: DType) -> V:
     return from_storage(e, loaded, dtype)
 
 
+def _first(low: KernelLowering, offsets: Value, row: int, at: V) -> V:
+    """The offset in the first lane of a row, `at`: by the arithmetic of scalars where it is a sum
+    of one number for all lanes and of known ones, so that no vector is made for it."""
+    parts: list[Value] = []
+    constant = 0
+    pending = [offsets]
+    while pending:
+        x = pending.pop()
+        if (number := known_number(x, row)) is not None:
+            constant += number
+        elif x.op is not None and x.op.opcode == "add":
+            pending += x.op.operands
+        elif x.op is not None and x.op.opcode == "broadcast" and prod(x.op.operands[0].shape) == 1:
+            parts.append(x.op.operands[0])
+        else:
+            return lane(low, at, 0)
+    e = low.e
+    total = e.const("i64", constant)
+    for x in parts:
+        total = e.add(total, e.sext(lane(low, low.of(x)[0], 0), "i64"))
+    return total
+
+
 def _picked(
     low: KernelLowering,
     base: V,
-    at: V,
+    first: V,
     apart: tuple[int, ...],
     dtype: DType,
     held_elements: int = 0,
@@ -86,34 +113,34 @@ def _picked(
     is read there, whichever lanes a mask leaves out.
     """
     e, least, kind = low.e, min(apart), storage_of(dtype)
-    places = _bytes_of(e, lane(low, at, 0), dtype.size_bytes)
+    places = _bytes_of(e, first, dtype.size_bytes)
     lanes = max(apart) - least + 1
     width = low.machine.vector_bytes * 8 // BITS[kind]
     if lanes > width and len(apart) > width:
         parts = [apart[k : k + width] for k in range(0, len(apart), width)]
         if held_elements:
-            return low.joined([_picked(low, base, at, p, dtype, held_elements) for p in parts])
+            return low.joined([_picked(low, base, first, p, dtype, held_elements) for p in parts])
         places = e.gep(base, places)
         return low.joined([_from_two(low, places, part, dtype) for part in parts])
-    first = e.gep(e.gep(base, places), least * dtype.size_bytes)
+    place = e.gep(e.gep(base, places), least * dtype.size_bytes)
     if held_elements:
-        start = e.add(e.sext(lane(low, at, 0), "i64"), e.const("i64", least))
+        start = e.add(e.sext(first, "i64"), e.const("i64", least))
         if lanes == 1:  # all of them are one element
             inside = e.icmp("ult", start, e.const("i64", held_elements))
-            piece = masked_scalar(low, first, inside, e.const(kind, 0))
+            piece = masked_scalar(low, place, inside, e.const(kind, 0))
             return from_storage(e, e.splat(piece, len(apart)), dtype)
         numbers = e.add(e.splat(start, lanes), e.vector("i64", list(range(lanes))))
         inside = e.icmp("ult", numbers, e.const("i64", held_elements, lanes))
-        piece = e.masked_load(first, inside, e.const(kind, 0, lanes))
+        piece = e.masked_load(place, inside, e.const(kind, 0, lanes))
     else:
-        piece = e.load(first, kind, lanes)
+        piece = e.load(place, kind, lanes)
     return from_storage(e, e.shuffle(piece, None, [x - least for x in apart]), dtype)
 
 
 def _let_through(
     low: KernelLowering,
     base: V,
-    at: V,
+    first: V,
     apart: tuple[int, ...],
     wanted: tuple[bool, ...],
     dtype: DType,
@@ -122,7 +149,7 @@ def _let_through(
     those is in the buffer. The other lanes are undefined."""
     e, kind = low.e, storage_of(dtype)
     width = low.machine.vector_bytes * 8 // BITS[kind]
-    places = e.gep(base, _bytes_of(e, lane(low, at, 0), dtype.size_bytes))
+    places = e.gep(base, _bytes_of(e, first, dtype.size_bytes))
     parts = []
     for k in range(0, len(apart), width):
         part, some = apart[k : k + width], wanted[k : k + width]

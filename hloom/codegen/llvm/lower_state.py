@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from hloom.base.diagnostics import HloError
-from hloom.codegen.llvm.convert import narrowed, widened
+from hloom.codegen.llvm.convert import high_half, narrowed, rounded_half, widened
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.values import V, type_text
@@ -223,8 +223,12 @@ def rounded_through(e: Emit, x: V, dtype: DType) -> V:
     rounded once need not be again."""
     if x.name in e.narrow and e.narrow[x.name][0] is dtype:
         return x
-    bits = narrowed(e, x, dtype)
-    result = widened(e, bits, dtype)
+    if dtype.name == "bf16":
+        whole = rounded_half(e, x)
+        bits, result = high_half(e, whole), e.bitcast(whole, "f32")
+    else:
+        bits = narrowed(e, x, dtype)
+        result = widened(e, bits, dtype)
     if result.value is None:
         e.narrow[result.name] = (dtype, bits)
     return result

@@ -149,3 +149,25 @@ def test_what_is_rounded_to_a_narrow_type_is_stored_as_it_is() -> None:
     with np.errstate(over="ignore"):
         expected = x.astype(ml_dtypes.bfloat16)
     assert np.asarray(exe(x)).view(np.uint16).tolist() == expected.view(np.uint16).tolist()
+
+
+@pytest.mark.parametrize("through", ["bf16", "f16"])
+@pytest.mark.parametrize("of", ["s4", "u4", "s8", "u8"])
+def test_integers_that_a_narrow_float_holds_are_not_rounded(of: str, through: str) -> None:
+    """Weights of 8 bits and less become bf16 without a rounding, and are stored as they are."""
+    import hloom
+
+    values = np.arange(-128, 128) if of.startswith("s") else np.arange(256)
+    x = values.astype(dtype(of).numpy)
+    module = hloom.parse(
+        f"HloModule m\nENTRY e {{\n x = {of}[256] parameter(0)\n n = {through}[256] convert(x)\n"
+        " w = f32[256] convert(n)\n h = f32[256] add(w, w)\n"
+        f" ROOT r = (f32[256], {through}[256]) tuple(h, n)\n}}"
+    )
+    exe = hloom.compile(module)
+    if through == "bf16":
+        assert "fcmp uno" not in exe.as_text("llvm")
+    twice, narrow = exe(x)
+    want = x.astype(np.int32).astype(np.float32)
+    assert np.array_equal(np.asarray(twice), want + want)
+    assert np.array_equal(np.asarray(narrow), want.astype(dtype(through).numpy))

@@ -292,6 +292,20 @@ def test_repeated_elements_are_one_load() -> None:
     assert str(text).count("load <4 x float>") == 1
 
 
+def test_where_a_known_row_begins_is_a_scalar() -> None:
+    """No vector of offsets is made where only the first of them is asked for."""
+    b = KernelBuilder("paired", (3,))
+    x, out = b.param("x", F32, 24, "in"), b.param("out", F32, 48, "out")
+    half = b.binary("divide", b.iota(S32, (16,), 0), b.constant(S32, 2, (16,)))
+    [step] = b.grid_indices
+    start = b.broadcast(b.convert(b.binary("multiply", step, b.index(8)), S32), (16,))
+    gathered = b.gather(x, b.binary("add", start, half))
+    b.store(out, b.binary("multiply", step, b.index(16)), gathered, (1,))
+    kernel = b.finish()
+    check(kernel, arguments(kernel), "host")
+    assert "extractelement" not in str(lower_kernel(kernel, machines()["host"]))
+
+
 @pytest.mark.parametrize("machine", machines())
 def test_offsets_of_known_distances_under_a_mask(machine: str) -> None:
     """Pieces that begin before the buffer and end behind it, as those of padded arrays do."""
