@@ -101,10 +101,10 @@ format: $(STAMP) ## let ruff and clang-format format, and ruff fix what it can
 	@$(BIN)/clang-format -i $(FORMATTED)
 	@$(BIN)/ruff check --fix --quiet .
 
-bench: $(STAMP) ## measure; results also go to bench/results/
+bench: $(STAMP) ## measure beside XLA:CPU, an hour; results and plots go to bench/results/
 	@$(BIN)/python -m bench.run
-	@$(BIN)/python -m bench.kernels.iterations
-	@$(BIN)/python -m bench.kernels.blocks
+	@$(HLOOM) bench ops loops models compile dispatch memory \
+	  --history bench/results/history --page bench/results/bench.html
 
 replay: $(STAMP) ## compile many programs at BASE and here, and show whose stages differ
 	@$(BIN)/python -m bench.replay --base $(BASE)

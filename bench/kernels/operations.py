@@ -252,9 +252,10 @@ def contest(each_of: Iterable[Operation], doc: str | None) -> None:
         inputs = each.inputs()
         with jax.enable_x64(any("f64" in a for a in each.arguments)):
             text = each.text(inputs)
-            ours, theirs, floor, compiling = compare(text, args.rounds, args.seconds, inputs)
+            found = compare(text, args.rounds, args.seconds, inputs)
+        ours, theirs, floor = found[:3]
         rows.append((ours / theirs, ours, theirs, floor, each.name))
-        print(f"{_line(rows[-1])}   {compiling}", flush=True)
+        print(f"{_line(rows[-1])}   {found.compiling}", flush=True)
     print("\nworst first")
     for row in sorted(rows, reverse=True):
         print(_line(row))

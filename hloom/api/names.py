@@ -147,6 +147,7 @@ from hloom.targets.partition_cost import costs_of_meshes as costs_of_meshes
 from hloom.targets.partition_cost import partition_cost as partition_cost
 from hloom.targets.partition_cost import proposed_shardings as proposed_shardings
 from hloom.targets.roofline import Roofline as Roofline
+from hloom.targets.roofline import floor_s as floor_s
 from hloom.targets.sim.simulate import Timeline as Timeline
 from hloom.targets.stages import LaterStages as LaterStages
 from hloom.types.literal import Literal as Literal

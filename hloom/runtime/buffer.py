@@ -88,6 +88,11 @@ class Buffer:
         """A buffer of a shape with any values in it, which `numpy()` lets one write."""
         return Buffer(shape, ArenaMemory(size_bytes(shape)))
 
+    @staticmethod
+    def of(array: np.ndarray[Any, Any], shape: Shape) -> Buffer:
+        """The elements of an array in a buffer of their own, in the layout of a shape."""
+        return Buffer(shape, copied(array, shape))
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """The numpy type of the elements."""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hloom import __version__
+from hloom.tools.bench import bench
 from hloom.tools.cache import cache
 from hloom.tools.calibrate import calibrate
 from hloom.tools.compile_ import compile_
@@ -68,6 +69,7 @@ app.command("explain")(explain)
 app.command("partition")(partition)
 app.command("opt", cls=OptionsCommand)(opt)
 app.command("convert")(convert)
+app.command("bench", cls=OptionsCommand)(bench)
 app.command("conformance")(conformance)
 app.command("doctor")(doctor)
 app.command("device")(device)
