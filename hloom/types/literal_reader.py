@@ -16,7 +16,7 @@ from hloom.types.sizes import data_bytes
 from hloom.types.syntax import LiteralSyntaxError, TokenReader
 
 _TOKEN: Final = re.compile(
-    r"-?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan(?:\(0x[0-9a-fA-F]+\))?)(?![\w.])"
+    r"-?(?:(?:\d+(?:\.\d*)?|(?<=-)\.\d+)(?:[eE][-+]?\d+)?|inf|nan(?:\(0x[0-9a-fA-F]+\))?)(?![\w.])"
 )
 _INTEGER: Final = re.compile(r"-?\d+(?![\w.])")
 _PRED: Final = re.compile(r"(?:true|false|-?\d+)(?![\w.])")

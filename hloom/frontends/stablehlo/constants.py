@@ -32,6 +32,8 @@ def literal_of(attribute: Any, shape_: Shape) -> Literal:
     """The literal of a dense attribute; `ValueError` where its text is not understood."""
     if shape_.dtype.name in _IN_NUMPY and isinstance(attribute, ir.DenseElementsAttr):
         array = np.array(attribute)
+        if shape_.dtype.is_pred:  # in hexadecimal digits any byte but 0 is true
+            array = array.view(np.uint8) != 0
         return Literal(shape_, array.reshape(shape_.dims))
     return literal_of_text(str(attribute), shape_)
 

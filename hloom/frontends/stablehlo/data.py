@@ -20,7 +20,7 @@ from hloom.types.literal import Literal
 from hloom.types.shape import Shape, shape
 
 
-@IMPORT.of("stablehlo.constant", "chlo.constant", "sdy.constant", "mhlo.constant")
+@IMPORT.of("stablehlo.constant", "chlo.constant", "sdy.constant", "mhlo.constant", "arith.constant")
 def constant(scope: Scope, op: Any) -> Instruction:
     """A literal; the same attribute is the same literal wherever it stands."""
     made_shape = scope.result_shape(op)

@@ -13,13 +13,14 @@ from hloom.base.quoting import unescape
 from hloom.types.dtype import BY_NAME
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_COMMENT = re.compile(r'"(?:[^"\\]++|\\.)*+"|/\*.*?\*/|//[^\r\n]*', re.S)
+_COMMENT = re.compile(r""""(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+'|/\*.*?\*/|//[^\r\n]*""", re.S)
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*", re.A)
 _KEY = re.compile(r"([A-Za-z_][\w.\-]*)=", re.A)
 _BOOLEAN = re.compile(r"(true|false)(?![\w.\-:=])", re.A)
 _INTEGER = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan)")
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.S)
+_STRING = re.compile(r"""(["'])((?:(?!\1)[^\\]|\\.)*)\1""", re.S)
+"""In quotes of either sort, as XLA reads them; what is printed has double ones."""
 _BALANCED = re.compile(r'"(?:[^"\\]|\\.)*"|[{}()\[\]]', re.S)
 
 
@@ -40,7 +41,7 @@ def blank_comments(text: str) -> str:
 
     def blank(match: re.Match[str]) -> str:
         token = match[0]
-        if token[0] == '"':
+        if token[0] in "\"'":
             return token
         return re.sub(r"[^\n]", " ", token)
 
@@ -123,7 +124,7 @@ class Cursor:
     def string(self, what: str = "a quoted string") -> str:
         match = self.match(_STRING)
         return (
-            unescape(match[1]) if match else self.fail(f"expected {what}, found {self.next_text()}")
+            unescape(match[2]) if match else self.fail(f"expected {what}, found {self.next_text()}")
         )
 
     def integers(self, opening: str = "{", closing: str = "}") -> tuple[int, ...]:

@@ -33,7 +33,7 @@ _USUAL = re.compile(
     + r"\}",
     re.S,
 )
-_PAIR = re.compile(r'\s*,?\s*([a-z_]\w*)=(?:"((?:[^"\\]|\\.)*)"|(-?\d+)|(\{))', re.S)
+_PAIR = re.compile(r'\s*,?\s*([a-z_]\w*)=(?:"((?:[^"\\]|\\.)*)"|(-?\d+)|([{\']))', re.S)
 _STRINGS = frozenset(
     (
         "op_type",
@@ -170,12 +170,16 @@ def parse_metadata(cursor: Cursor) -> OpMetadata:
             cursor.fail(f"{name} is given twice in this metadata", at, length=len(name))
         if string is not None and name in _STRINGS:
             values[name] = unescape(string)
+        elif match[4] == "'" and name in _STRINGS:
+            cursor.position = match.start(4)
+            values[name] = cursor.string()
+            continue
         elif integer is not None and name in _INTEGERS:
             value = int(integer) if len(integer) < 12 else 2**40
             if not -(2**31) <= value < 2**31:
                 cursor.fail(f"{name} does not fit 32 bits", match.start(3), length=len(integer))
             values[name] = value
-        elif name == "profile_type" and match[4]:
+        elif name == "profile_type" and match[4] == "{":
             cursor.position = match.start(4)
             values[name] = _profile_types(cursor)
             continue

@@ -11,6 +11,7 @@ from hloom.types.shape import shape
 if importlib.util.find_spec("jaxlib") is None:
     pytest.skip("jaxlib is not installed", allow_module_level=True)
 
+import hloom
 from hloom.frontends.stablehlo.constants import literal_of_text
 
 
@@ -31,3 +32,22 @@ def test_all_numbers_of_eight_bits(dtype):
         if np.isfinite(wide):
             found = literal_of_text(f"dense<{wide:e}> : tensor<x>", scalar).array
             assert found.tobytes() == x.tobytes(), wide
+
+
+def one_constant(op: str, type_: str) -> hloom.Literal:
+    text = f"func.func @main() -> {type_} {{ %0 = {op} : {type_}\n return %0 : {type_} }}"
+    return hloom.parse(text).entry.root.attrs.literal
+
+
+def test_constants_of_the_arith_dialect():
+    """What TensorFlow and torch-mlir leave in StableHLO, and XLA reads."""
+    assert one_constant("arith.constant dense<[1.0, 2.5]>", "tensor<2xf32>").array.tolist() == [
+        1,
+        2.5,
+    ]
+    assert one_constant("arith.constant dense<7>", "tensor<i32>").array == 7
+
+
+def test_any_byte_but_0_is_true():
+    array = one_constant('stablehlo.constant dense<"0x0D">', "tensor<4xi1>").array
+    assert array.view(np.uint8).tolist() == [1, 1, 1, 1]
