@@ -53,7 +53,7 @@ def measured(module: Any, clock: ProofClock, rounds: int) -> dict[str, Any]:
     from hloom.base.options import Options
     from hloom.targets.cpu.options import cpu_target
 
-    target = replace(cpu_target(Options()), processes=1)
+    target = replace(cpu_target(Options()), compile_threads=1)
     best: dict[str, Any] = {}
     for _ in range(rounds):
         clock.seconds, clock.kernels = 0.0, 0

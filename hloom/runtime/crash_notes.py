@@ -1,7 +1,7 @@
 """What LLVM does not survive: said before the process ends, and compiled elsewhere the next time.
 
-Small programs are compiled in the caller's own process, so a crash of LLVM ends it, and nothing can
-be saved then. But the native side (`native/crash_note.cc`) says which functions they were, and
+Programs are compiled in the caller's own process, so a crash of LLVM ends it, and nothing can be
+saved then. But the native side (`native/crash_note.cc`) says which functions they were, and
 leaves their text in the folder of reports, under a name made of it. Who is to compile the same
 text again finds the file and lets a worker process do it, whose end costs nothing but time.
 """

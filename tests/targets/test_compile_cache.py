@@ -18,7 +18,7 @@ from hloom.targets import cache_key
 from hloom.targets.cache_key import differences, key_parts, program_digest
 from hloom.targets.cpu import cache_key as cpu_cache_key
 from hloom.targets.cpu.options import cpu_target
-from hloom.targets.cpu.target import PARALLEL_INSTRUCTIONS, CpuTarget
+from hloom.targets.cpu.target import CpuTarget
 from hloom.targets.stages import LaterStages
 from hloom.targets.target import target_kind
 
@@ -256,16 +256,10 @@ def test_sources_count_by_size_and_time(tmp_path):
     assert sources_digest(tmp_path) == second
 
 
-def test_one_thread_means_one_process():
-    module = hloom.parse(TEXT)
-    module.entry.add("parameter", shape=hloom.parse(TEXT).entry.parameters[0].shape, number=2)
-    for n in range(PARALLEL_INSTRUCTIONS):
-        module.entry.add("negate", module.entry.parameters[n % 2 * 2])
-    assert cpu_target(Options(), 1).workers(module) == 0
-    many = Options().with_(cpu_parallel_codegen_split_count=1)
-    assert cpu_target(many).workers(module) == 0
-    assert CpuTarget(Machine.host(), processes=4).workers(module) == 3
-    assert CpuTarget(Machine.host(), processes=4).workers(hloom.parse(TEXT)) == 0
+def test_one_thread_compiles_alone():
+    assert cpu_target(Options(), 1).helpers == 0
+    assert cpu_target(Options().with_(cpu_parallel_codegen_split_count=1)).helpers == 0
+    assert CpuTarget(Machine.host(), compile_threads=4).helpers == 3
 
 
 def test_kernels_of_another_program_are_not_compiled_again(folder, monkeypatch):

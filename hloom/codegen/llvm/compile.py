@@ -1,17 +1,19 @@
-"""Many functions of LLVM text to a few objects, with several processes at work.
+"""Many functions of LLVM text to a few objects, with several threads at work.
 
 Functions are gathered into batches of about `BATCH_BYTES` of text: small ones share the fixed cost
-of an LLVM module (3 ms), and a big program makes enough batches to keep all processes busy. What
-is in which batch depends on the texts alone, so a program is the same bytes whoever compiles it.
+of an LLVM module (1.5 ms), and a program of some size makes enough batches to keep all threads
+busy. What is in which batch depends on the texts alone, so a program is the same bytes whoever
+compiles it.
+
+A batch may be taken by another thread as soon as it is full, while the caller still writes the
+next one; when the caller has written all, it compiles batches, too.
 
 A batch that fails is compiled again, function by function and then without LLVM's selection of
-good code, unless faults are to be raised as they are. What crashed a worker stays in workers.
+good code, unless faults are to be raised as they are.
 
-A text that ended a process of before (`crash_notes`) is compiled in a worker from the start.
-
-A batch may be taken by a worker process as soon as it is full, while the caller still writes the
-next one; when the caller has written all, it compiles batches, too. A worker that dies costs its
-batch a second attempt; when workers cannot be had, the caller does everything itself.
+A text that ended a process of before (`crash_notes`) is compiled in a process of its own from the
+start. A worker process that dies costs its batch a second attempt; when none can be had, the caller
+does everything itself.
 
 Equal functions of other programs need not be compiled again: LLVM sees neutral names, by which the
 object of a batch is kept (`Objects`); the symbols get their names afterwards. A long function is a
@@ -35,10 +37,10 @@ from hloom.codegen.llvm.interrupt import interruptibly
 from hloom.codegen.llvm.machine import PLAIN_ADDRESSES, Machine, object_bytes
 from hloom.codegen.llvm.workers import shared_workers
 
-BATCH_BYTES = 64 << 10
+BATCH_BYTES = 16 << 10
 INTERRUPTED_BYTES = 16 << 10
 """Text from this size on may keep LLVM busy for longer than Ctrl-C should wait (0.1 s)."""
-MOST_WORKERS = 15
+MOST_HELPERS = 15
 ALONE_BYTES = 8 << 10
 """Text that takes LLVM so long (6 ms) that a module of its own (1 ms) costs little beside it."""
 
@@ -193,22 +195,22 @@ class CodeCompiler:
         self,
         machine: Machine,
         opt_level: int = 2,
-        workers: int = 0,
+        threads: int = 0,
         *,
         is_strict: bool = True,
         crash_notes: CrashNotes | None = None,
         object_cache: Objects | None = None,
     ) -> None:
-        """`workers` is how many processes may help; 0 is none. `object_cache`: what need not be
+        """`threads` is how many others may help; 0 is none. `object_cache`: what need not be
         compiled again, and gets what is."""
         self.machine, self.opt_level, self.is_strict = machine, opt_level, is_strict
         self.crash_notes, self.object_cache = crash_notes, object_cache
         self.faults: list[Fault] = []
         """What failed and was compiled otherwise."""
         self.batches: list[Batch] = []
-        self._pool = shared_workers(os.getpid()) if workers > 0 else None
+        self._pool = shared_workers(os.getpid()) if threads > 0 else None
         if self._pool is not None:
-            self._pool.start(min(workers, MOST_WORKERS))
+            self._pool.start_threads(min(threads, MOST_HELPERS))
         self._names: list[str] = []
         self._texts: list[str] = []
         self._size = 0
@@ -321,15 +323,15 @@ class CodeCompiler:
                 return
         if self.crash_notes is not None and self.crash_notes.is_known(batch.text):
             batch.is_suspect = True
-            self._get_worker()
+            self._get_process()
         if self._pool is not None:
             self._pool.put(batch)
 
-    def _get_worker(self) -> None:
-        """See to it that there is a worker, although none was asked for."""
+    def _get_process(self) -> None:
+        """See to it that there is a worker process."""
         if self._pool is None:
             self._pool = shared_workers(os.getpid())
-            self._pool.start(1)
             for batch in self.batches[:-1]:
                 if not batch.is_done:
                     self._pool.put(batch)
+        self._pool.start(1)

@@ -3,7 +3,7 @@
 LLVM cannot be told to stop, and Python handles a signal only when C code has come back, which may
 take seconds. So a long call runs in a thread of its own, and the main thread, which signals come
 to, waits for it in Python. Who is interrupted leaves the call to end by itself: nobody reads what
-it makes. llvmlite lets one call in at a time, so the next one waits for it.
+it makes.
 
 A process may end before such a call does. The destructors of LLVM would then take away what it
 works on, and crash a process that was done: so they are not run.
@@ -15,12 +15,13 @@ import atexit
 import contextlib
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 _left: set[object] = set()
-"""Calls that nobody waits for any more. Of the process, as its end is."""
+"""Calls that the end of the process does not wait for. Of the process, as its end is."""
 
 
 def interruptibly(call: Callable[[], bytes]) -> bytes:
@@ -55,6 +56,18 @@ def interruptibly(call: Callable[[], bytes]) -> bytes:
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome
+
+
+@contextmanager
+def underway() -> Iterator[None]:
+    """While a thread that does not keep a process from ending is in a call of LLVM's."""
+    _watch_end()
+    mark = object()
+    _left.add(mark)
+    try:
+        yield
+    finally:
+        _left.discard(mark)
 
 
 @cache

@@ -12,12 +12,12 @@ to three quarters of the time of a kernel with 140 loads in one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.emission import EmissionError, Settings, emitter
 from hloom.codegen.llvm.required_features import is_known, required_features
 from hloom.program.program import system_of
 
@@ -291,9 +291,9 @@ def _host_machine(max_isa: str) -> Machine:
     return machine.capped(max_isa) if max_isa else machine
 
 
-@lru_cache(maxsize=64)
-def _target_machine(triple: str, cpu: str, features: str, opt_level: int) -> Any:
+def _target_machine(settings: Settings) -> Any:
     """LLVM's object for a machine; code is position independent and small."""
+    triple, cpu, features, opt_level = settings
     llvm = _llvm()
     try:
         target = llvm.Target.from_triple(triple)
@@ -308,7 +308,7 @@ def _target_machine(triple: str, cpu: str, features: str, opt_level: int) -> Any
 def _probed(triple: str, cpu: str, features: str) -> dict[str, Any]:
     """What a machine can do, by the assembly that LLVM makes for it."""
     llvm = _llvm()
-    target = _target_machine(triple, cpu, features, 1)
+    target = _target_machine((triple, cpu, features, 1))
     text = target.emit_assembly(llvm.parse_assembly(_PROBE))
     head, _, wide = text.partition("wide_float:")
     narrow = ""
@@ -347,18 +347,21 @@ def object_code(
     plain_addresses: bool = False,
 ) -> bytes:
     """As `object_bytes`, for who needs to know nothing else of the machine: nothing is probed."""
-    target = _target_machine(triple, cpu, features, _checked(opt_level))
-    return _emitted(ir_text, target.emit_object, plain_addresses and _has_rich_addresses(triple))
+    settings = (triple, cpu, features, _checked(opt_level))
+    return _emitted(ir_text, settings, plain_addresses, is_object=True)
 
 
 def assembly_text(
     ir_text: str, machine: Machine, opt_level: int = 2, plain_addresses: bool = False
 ) -> str:
     """As `object_bytes`, as assembly to read."""
-    level = _checked(opt_level)
-    target = _target_machine(machine.triple, machine.cpu, machine.features, level)
-    is_plain = plain_addresses and _has_rich_addresses(machine.triple)
-    return _emitted(ir_text, target.emit_assembly, is_plain)
+    settings = (machine.triple, machine.cpu, machine.features, _checked(opt_level))
+    return _emitted(ir_text, settings, plain_addresses, is_object=False).decode()
+
+
+def plain_addresses_at_work() -> bool:
+    """Whether a thread compiles with plain addresses now, so that others that do not would wait."""
+    return emitter(_llvm(), _target_machine).addresses.is_on
 
 
 def _has_rich_addresses(triple: str) -> bool:
@@ -373,22 +376,10 @@ def _checked(opt_level: int) -> int:
     return opt_level
 
 
-def _emitted(ir_text: str, write: Callable[[Any], Any], plain_addresses: bool) -> Any:
-    llvm = _llvm()
-    # A context of its own: the types and constants of a module are freed with it.
-    context = llvm.create_context()
+def _emitted(ir_text: str, settings: Settings, plain_addresses: bool, is_object: bool) -> bytes:
+    is_plain = plain_addresses and _has_rich_addresses(settings[0])
     try:
-        module = llvm.parse_assembly(ir_text, context)
-        module.verify()
-    except RuntimeError as error:
-        raise _error(f"LLVM does not accept the text made for it: {str(error).strip()}") from None
-    if not plain_addresses:
-        return write(module)
-    # The only way to say so is a switch of the process: it is on for this call alone, and nobody
-    # else's, for every call takes llvmlite's lock, which may be taken again by who has it.
-    with llvm.ffi.lib._lock:
-        llvm.set_option("hloom", "-disable-lsr=true")
-        try:
-            return write(module)
-        finally:
-            llvm.set_option("hloom", "-disable-lsr=false")
+        lent = emitter(_llvm(), _target_machine)
+        return lent.emitted(ir_text.encode(), settings, is_object, is_plain)
+    except EmissionError as error:
+        raise _error(f"LLVM does not accept the text made for it: {error}") from None

@@ -1,8 +1,7 @@
-"""A process that turns LLVM text into objects, for another that has more text than time.
+"""A process that turns LLVM text into objects, for another that such a text ended before.
 
-llvmlite holds one lock for the whole process, so threads gain nothing: two processes are twice as
-fast. The worker imports nothing but the way from text to objects, says hello, and answers one
-request after another until its input ends, which it does when the parent is gone.
+The worker imports nothing but the way from text to objects, says hello, and answers one request
+after another until its input ends, which it does when the parent is gone.
 
     request: u32 length of settings, u64 length of text, settings (JSON), text
     answer:  u8 status, u64 length, object (status 0) or message (status 1)

@@ -1,4 +1,4 @@
-"""The worker processes of this process, and what waits for them (`compile.py` says what for)."""
+"""Who compiles batches for this process, and what waits for them (`compile.py` says what for)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.interrupt import underway
+from hloom.codegen.llvm.machine import plain_addresses_at_work
 from hloom.codegen.llvm.worker import ANSWER, DONE, HELLO, REQUEST, read_exactly
 
 if TYPE_CHECKING:
@@ -28,9 +30,9 @@ ATTEMPTS = 2
 
 
 class Workers:
-    """The worker processes of this process, and the batches that wait for them.
+    """The threads and worker processes that compile, and the batches that wait for them.
 
-    Each worker has a thread that feeds it. Workers live until this process ends.
+    Each process has a thread that feeds it. All of them live until this process ends.
     """
 
     def __init__(self) -> None:
@@ -40,6 +42,8 @@ class Workers:
         """A heap."""
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.feeders = 0
+        self.helpers = 0
+        """Threads that compile in this process."""
         self.is_broken = False
         """Workers cannot be started here."""
         self._pid = os.getpid()
@@ -60,8 +64,21 @@ class Workers:
                 with self.changed:
                     self.feeders -= 1
 
+    def start_threads(self, count: int) -> None:
+        """See to it that `count` threads of this process compile what is not suspect."""
+        with self.changed:
+            missing = count - self.helpers
+            self.helpers = max(self.helpers, count)
+        for _ in range(missing):
+            try:
+                threading.Thread(target=self._assist, name="hloom-compile", daemon=True).start()
+            except RuntimeError as error:  # no more can be had, or Python is ending
+                LOG.info("no thread to compile in: %s", error)
+                with self.changed:
+                    self.helpers -= 1
+
     def put(self, batch: Batch) -> None:
-        """Let a worker have it as soon as one is free."""
+        """Let a thread or a process have it as soon as one is free."""
         with self.changed:
             heapq.heappush(self.waiting, batch)
             self.changed.notify_all()
@@ -75,9 +92,7 @@ class Workers:
                 if self.feeders:
                     mine = [b for b in mine if not b.is_suspect]
                 if mine:
-                    batch = min(mine)
-                    self.waiting.remove(batch)
-                    heapq.heapify(self.waiting)
+                    batch = self._taken(mine)
                 else:
                     left = [b for b in left if not b.is_done]
                     failed = owner.is_strict and any(b.error for b in owner.batches)
@@ -113,7 +128,35 @@ class Workers:
                 process.kill()
                 process.wait()
 
-    # -- feeding, each worker in a thread of its own
+    def _taken(self, batches: list[Batch]) -> Batch:
+        """The one of these to compile next: of the kind that is at work now, for the other would
+        have to wait, and of these the largest."""
+        is_plain = plain_addresses_at_work()
+        batch = min(batches, key=lambda b: (b.plain_addresses != is_plain, -len(b.text)))
+        self.waiting.remove(batch)
+        heapq.heapify(self.waiting)
+        return batch
+
+    def _assist(self) -> None:
+        """Compile batches in this process, one after another."""
+        while True:
+            with self.changed:
+                while not (safe := [b for b in self.waiting if not b.is_suspect]):
+                    self.changed.wait()
+                batch = self._taken(safe)
+            try:
+                with underway():
+                    batch.compile()
+            except BaseException as error:
+                # A mistake of ours: who waits for the batch is told, and this thread ends with it.
+                batch.error = HloError(f"a code generator failed: {error!r}", rule="llvm-worker")
+                with self.changed:
+                    self.helpers -= 1
+                raise
+            finally:
+                self._done(batch)
+
+    # -- feeding, each worker process by a thread of its own
 
     def _feed(self) -> None:
         """Start a worker and give it batches; when it dies of one, start another."""

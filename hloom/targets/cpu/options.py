@@ -106,12 +106,12 @@ def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
     from hloom.runtime.processors import checked_threads, granted_threads
     from hloom.targets.cpu.target import CpuTarget
 
-    processes = min(
+    compile_threads = min(
         checked_threads(threads), granted_threads(), options["cpu_parallel_codegen_split_count"]
     )
     return CpuTarget(
         machine_of(options),
-        processes=max(1, processes),
+        compile_threads=max(1, compile_threads),
         passes=PipelineOptions(
             disable_hlo_passes=frozenset(options["disable_hlo_passes"]),
             enable_hlo_passes_only=frozenset(options["enable_hlo_passes_only"]),

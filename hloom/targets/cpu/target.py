@@ -57,9 +57,6 @@ if TYPE_CHECKING:
 
 load_room("hloom.targets.cpu.lower")
 
-PARALLEL_INSTRUCTIONS = 400
-"""From this size on a program is worth other processes' help: one takes 0.15 s to start."""
-
 ENTRY = "hloom_main"
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
@@ -84,9 +81,9 @@ class CpuTarget:
     opt_level: int = 2
     kernel_device: Device | None = None
     """The device to cut kernels for; None: this machine. Code is for `machine` in any case."""
-    processes: int | None = None
-    """How many processes may generate the code of a large program, this one counted; None: as
-    many as there are processors for."""
+    compile_threads: int | None = None
+    """How many threads may generate code, the caller's counted; None: as many as there are
+    processors for."""
     passes: PipelineOptions = EVERY_PASS
     kernels: KernelOptions = STRICT
     excess_precision: bool = True
@@ -155,11 +152,10 @@ class CpuTarget:
         `whole`: what the interpreter evaluates where the graph says so.
         """
         clock = clock or StageClock()
-        # Other processes start while the passes run here.
         with CodeCompiler(
             self.machine,
             self.opt_level,
-            self.workers(module),
+            self.helpers,
             is_strict=self.is_strict,
             crash_notes=CrashNotes(),
             object_cache=self.object_cache,
@@ -275,11 +271,10 @@ class CpuTarget:
         )
         return replace(device, costs=free)
 
-    def workers(self, module: Module) -> int:
-        """How many other processes are worth having for a program."""
-        if module.instruction_count < PARALLEL_INSTRUCTIONS:
-            return 0
-        return (self.processes or granted_threads()) - 1
+    @property
+    def helpers(self) -> int:
+        """How many other threads may generate code."""
+        return (self.compile_threads or granted_threads()) - 1
 
     def planned(self, module: Module, clock: StageClock | None = None) -> Planned:
         """All that is decided about a graph, which is changed, before code is written."""

@@ -1,4 +1,4 @@
-"""Objects by several processes: the same as by one, and one clear error whatever happens."""
+"""Objects by several threads or processes: as by one, and one clear error whatever happens."""
 
 import os
 import signal
@@ -32,11 +32,31 @@ def functions(count):
     return {f"f{n}": FUNCTION.format(name=f"f{n}", number=n + 3) for n in range(count)}
 
 
-def compiled(texts, workers):
-    with CodeCompiler(HOST, 1, workers) as code:
+def compiled(texts, threads=0, crash_notes=None):
+    with CodeCompiler(HOST, 1, threads, crash_notes=crash_notes) as code:
         for name, text in texts.items():
             code.add(name, text)
         return code.objects()
+
+
+class Known:
+    """Crash notes that know texts by a part of them, and say what was compiled in this process."""
+
+    def __init__(self, known=""):
+        self.known, self.here = known, []
+
+    def is_known(self, text):
+        return self.known in text
+
+    @contextmanager
+    def noted(self, what, text):
+        self.here.append(what)
+        yield
+
+
+def apart(texts):
+    """The objects that worker processes make."""
+    return compiled(texts, crash_notes=Known())
 
 
 @pytest.fixture
@@ -66,20 +86,26 @@ def ready(pool, count=1):
     return next(iter(pool.processes.values()))
 
 
-def test_workers_make_the_same_objects(small_batches, pool):
+def test_processes_make_the_same_objects(small_batches, pool):
     texts = functions(40)
-    alone = compiled(texts, 0)
+    alone = compiled(texts)
     assert len(alone) == 20
     pool.start(2)
     ready(pool, 2)
-    assert compiled(texts, 2) == alone
-    assert compiled(texts, 2) == alone  # by the same processes
+    assert apart(texts) == alone
+    assert apart(texts) == alone  # by the same processes
     assert len(pool.processes) == 2
 
 
-def test_workers_do_take_part(small_batches, pool):
-    pool.start(1)
-    ready(pool)
+def test_threads_make_the_same_objects(small_batches, pool):
+    texts = functions(40)
+    assert compiled(texts, 3) == compiled(texts)
+    assert compiled(texts, 2) == compiled(texts)
+    assert pool.helpers == 3
+    assert pool.feeders == 0  # and no process is started
+
+
+def test_threads_do_take_part(small_batches, pool):
     with CodeCompiler(HOST, 1, 1) as code:
         for name, text in functions(6).items():
             code.add(name, text)
@@ -88,20 +114,18 @@ def test_workers_do_take_part(small_batches, pool):
         assert all(o.startswith(b"\x7fELF") for o in code.objects())
 
 
-def test_without_workers_no_process_is_started(pool):
-    compiled(functions(3), 0)
-    assert pool.feeders == 0
+def test_alone_no_thread_is_started(pool):
+    compiled(functions(3))
+    assert pool.helpers == 0
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_text_that_is_wrong_is_one_error(small_batches, pool, workers):
+@pytest.mark.parametrize("threads", [0, 1])
+@pytest.mark.parametrize("notes", [None, Known()])
+def test_text_that_is_wrong_is_one_error(small_batches, pool, threads, notes):
     texts = {**functions(8), "wrong": WRONG}
-    if workers:
-        pool.start(1)
-        ready(pool)
     with pytest.raises(HloError, match="LLVM does not accept"):
-        compiled(texts, workers)
-    assert compiled(functions(4), workers)  # and goes on
+        compiled(texts, threads, notes)
+    assert compiled(functions(4), threads, notes)  # and goes on
     assert not pool.waiting
 
 
@@ -109,11 +133,11 @@ def test_a_worker_that_is_killed_is_replaced(small_batches, pool):
     pool.start(1)
     first = ready(pool)
     first.kill()
-    assert compiled(functions(8), 1) == compiled(functions(8), 0)
+    assert apart(functions(8)) == compiled(functions(8))
     until(lambda: pool.processes and first.pid not in pool.processes)
     second = ready(pool)
     os.kill(second.pid, signal.SIGSTOP)  # asked for a batch, and does not answer
-    with CodeCompiler(HOST, 1, 1) as code:
+    with CodeCompiler(HOST, 1, crash_notes=Known()) as code:
         code.add("f", FUNCTION.format(name="f", number=1))
         code._gathered()
         until(lambda: not pool.waiting)
@@ -137,13 +161,13 @@ def test_what_crashes_llvm_is_an_error(small_batches, pool, monkeypatch):
     monkeypatch.setattr(workers.subprocess, "Popen", popen)
     pool.start(1)
     ready(pool)
-    with CodeCompiler(HOST, 1, 1) as code:
+    with CodeCompiler(HOST, 1, crash_notes=Known()) as code:
         code.add("poison", FUNCTION.format(name="poison", number=666))
         code._gathered()
         until(lambda: not pool.waiting)
         with pytest.raises(HloError, match=r"worker process that compiled poison \(SIGABRT\)"):
             code.objects()
-    assert compiled(functions(8), 1) == compiled(functions(8), 0)
+    assert apart(functions(8)) == compiled(functions(8))
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -160,7 +184,7 @@ def test_what_a_worker_thread_fails_with_is_an_error(small_batches, pool, monkey
     monkeypatch.setattr(workers, "_compiled", mistaken)
     pool.start(1)
     first = ready(pool)
-    with CodeCompiler(HOST, 1, 1) as code:
+    with CodeCompiler(HOST, 1, crash_notes=Known()) as code:
         code.add("f", FUNCTION.format(name="f", number=1))
         code._gathered()
         until(lambda: not pool.waiting)  # the thread has it
@@ -169,16 +193,38 @@ def test_what_a_worker_thread_fails_with_is_an_error(small_batches, pool, monkey
     assert caught.value.rule == "llvm-worker"
     until(lambda: pool.feeders == 0)
     assert first.poll() is not None  # its process went with the thread
-    assert compiled(functions(8), 1) == compiled(functions(8), 0)
+    assert apart(functions(8)) == compiled(functions(8))
     until(lambda: pool.processes)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_a_thread_fails_with_is_an_error(small_batches, pool, monkeypatch):
+    real = under_test.Batch.compile
+
+    def mistaken(batch):
+        if threading.current_thread() is not threading.main_thread():
+            raise KeyboardInterrupt  # what no handler of mistakes catches
+        real(batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(under_test.Batch, "compile", mistaken)
+        with CodeCompiler(HOST, 1, 1) as code:
+            code.add("f", FUNCTION.format(name="f", number=1))
+            code._gathered()
+            until(lambda: not pool.waiting)
+            with pytest.raises(HloError, match="KeyboardInterrupt"):
+                code.objects()
+    assert pool.helpers == 0
+    assert compiled(functions(8), 1) == compiled(functions(8))
+    assert pool.helpers == 1
 
 
 @pytest.mark.parametrize("program", ["", "/nowhere/python", "/bin/true", "/bin/echo"])
 def test_where_no_worker_can_be_had_the_caller_does_it(small_batches, pool, monkeypatch, program):
     monkeypatch.setattr(sys, "executable", program)
-    assert compiled(functions(8), 2) == compiled(functions(8), 0)
+    assert apart(functions(8)) == compiled(functions(8))
     until(lambda: pool.is_broken)
-    assert compiled(functions(8), 2)
+    assert apart(functions(8))
 
 
 def test_an_interrupted_compilation_leaves_nothing_behind(small_batches, pool, monkeypatch):
@@ -251,29 +297,14 @@ def test_levels_do_not_share_a_batch():
         assert [b.opt_level for b in code.batches] == [2, 0, 2]
 
 
-class Known:
-    """Crash notes that know one text, and say what was compiled in this process."""
-
-    def __init__(self, known):
-        self.known, self.here = known, []
-
-    def is_known(self, text):
-        return self.known in text
-
-    @contextmanager
-    def noted(self, what, text):
-        self.here.append(what)
-        yield
-
-
-@pytest.mark.parametrize("workers_asked", [0, 1])
-def test_what_ended_a_process_is_compiled_in_a_worker(small_batches, pool, workers_asked):
+@pytest.mark.parametrize("threads", [0, 1])
+def test_what_ended_a_process_is_compiled_in_a_worker(small_batches, pool, threads):
     notes = Known("mul i64 %x, 6\n")  # what f3 does; LLVM is not told its name
     texts = functions(6)
-    with CodeCompiler(HOST, 1, workers_asked, crash_notes=notes) as code:
+    with CodeCompiler(HOST, 1, threads, crash_notes=notes) as code:
         for name, text in texts.items():
             code.add(name, text)
-        assert code.objects() == compiled(texts, 0)
+        assert code.objects() == compiled(texts)
     assert not any("f3" in what for what in notes.here)
     assert pool.processes
 

@@ -56,9 +56,9 @@ def test_most_of_the_text_decides():
     assert not has_plain_addresses([MARKED, LOOP, LOOP])
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_batch_is_the_same_whoever_compiles_it(workers: int):
-    with CodeCompiler(X86, workers=workers) as code:
+@pytest.mark.parametrize("threads", [0, 1])
+def test_a_batch_is_the_same_whoever_compiles_it(threads: int):
+    with CodeCompiler(X86, threads=threads) as code:
         code.add("f", MARKED)
         [made] = code.objects()
     assert made == renamed(object_bytes(MARKED, X86, plain_addresses=True), {})

@@ -52,7 +52,7 @@ class CpuBackend:
     def _compiler(self, module: Module, choice: Choice) -> Callable[[], Executor]:
         """Compiles the module with that choice, and nothing else done to it."""
         fixed = replace(
-            self.target, tuning=Fixed(choice), passes=AS_IT_IS, is_strict=True, processes=1
+            self.target, tuning=Fixed(choice), passes=AS_IT_IS, is_strict=True, compile_threads=1
         )
 
         def compile_it() -> Executor:

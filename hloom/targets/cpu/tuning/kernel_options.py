@@ -137,7 +137,7 @@ class OptionsBackend:
         from hloom.passes.pipeline import PipelineOptions
 
         passes = PipelineOptions(disable_all_hlo_passes=not _ends_in_scatter(i))
-        target = replace(self.target, tuning=None, passes=passes, is_strict=True, processes=1)
+        target = replace(self.target, tuning=None, passes=passes, is_strict=True, compile_threads=1)
 
         def compile_it() -> Executor:
             module = alone(i)
