@@ -46,6 +46,8 @@ def prepared(name: str):
     if name in OF_HALVES:
         options = {"disabled": ("ALLCOLLECTIVES",)} if "annotator" in name else {}
         return [pass_named("async-collective-creator"), pass_named(name, **options)]
+    if name == "p2p-schedule-preparation":
+        return [pass_named("collective-permute-decomposer"), pass_named(name)]
     return [pass_named(name, **OPTIONS.get(name, {}))]
 
 
