@@ -27,7 +27,8 @@ from jax.sharding import PartitionSpec as P
 from rich.console import Console
 from rich.table import Table
 
-import bench.partition_steps  # noqa: F401  keeps its programs and those of families in CASES
+import bench.partition_matrices
+import bench.partition_steps  # noqa: F401  these keep their programs in CASES
 import hloom
 from bench.partition_programs import CASES, Case
 from hloom.analysis.communication import communications, summed

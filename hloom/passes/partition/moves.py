@@ -10,6 +10,7 @@ from hloom.ir.values.slices import Slices
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.halo import Halo, read
 from hloom.passes.partition.partitioner import Walk, partitions
+from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.value import TiledValue
 from hloom.types.dtype import S32
 
@@ -40,6 +41,16 @@ def along_others(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
 
 @partitions("slice")
 def slice_(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
+    if not i.is_root and i.users and all(rotation(u) is not None for u in i.users):
+        # A rotation reads what this is cut out of; made for nobody, it would bring that here.
+        (wanted,) = walk.wanted(i)
+        whole = Tiling.replicated(i.shape.rank)
+        return [walk.free(i.shape, wanted or whole, lambda t: _sliced(walk, i)[0].get(t))]
+    return _sliced(walk, i)
+
+
+def _sliced(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
+    """The parts of a slice."""
     f, of = Loops.of(i), i.operands[0].shape
     ranges = i.attrs.slice.dimensions
     for d, r in enumerate(ranges):
@@ -146,7 +157,9 @@ def concatenate(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
 def rotation(i: Instruction) -> tuple[Instruction, int] | None:
     """What a concatenation turns round along its dimension, and with which element it begins: the
     end of an array, from there on, and then its beginning."""
-    if len(i.operands) != 2 or any(x.opcode != "slice" for x in i.operands):
+    if i.opcode != "concatenate" or len(i.operands) != 2:
+        return None
+    if any(x.opcode != "slice" for x in i.operands):
         return None
     tail, head = i.operands
     (x,), (d,) = tail.operands, i.attrs.dimensions

@@ -212,6 +212,45 @@ def test_a_rotation_brings_what_it_turns_round(n: int, by: int, tiles: str) -> N
         assert sum(brought) <= (first if not shift else size)
 
 
+@pytest.mark.parametrize("by", [1, 5, 31])
+def test_slices_that_only_rotations_read_bring_nothing(by: int) -> None:
+    """The array was gathered for the longer slice, which then nobody read."""
+    tiles = "devices=[1,4]<=[4]"
+    text = f"""ENTRY main {{
+  x = f32[4,32] parameter(0), sharding={{{tiles}}}
+  tail = f32[4,{32 - by}] slice(x), slice={{[0:4], [{by}:32]}}
+  head = f32[4,{by}] slice(x), slice={{[0:4], [0:{by}]}}
+  turned = f32[4,32] concatenate(tail, head), dimensions={{1}}
+  ROOT y = f32[4,32] add(turned, x), sharding={{{tiles}}}
+}}"""
+    made = compared(text)
+    brought = [i.shape.dims[1] for i in made.instructions() if i.opcode in COMMUNICATES]
+    assert 0 < sum(brought) <= 8
+
+
+STRIDED = "size=16 pad=0_1 rhs_dilate=2"
+UNPADDED = "size=30"
+UNEVEN = "size=15 rhs_dilate=2"
+WIDE_GRADIENT = "size=16 pad=2_2 rhs_dilate=2 stride=1"
+
+
+@pytest.mark.parametrize("window", [STRIDED, UNPADDED, UNEVEN, WIDE_GRADIENT])
+def test_gradients_of_weights_are_summed_over_cut_images(window: str) -> None:
+    size = int(window.split()[0].split("=")[1])
+    apart = 2 if "rhs_dilate" in window else 1
+    pads = sum(map(int, window.split("pad=")[1].split()[0].split("_"))) if "pad" in window else 0
+    count = 32 + pads - ((size - 1) * apart + 1) + 1
+    made = compared(
+        f"""ENTRY main {{
+  x = f32[5,32,2] parameter(0), sharding={{devices=[1,4,1]<=[4]}}
+  g = f32[5,{size},4] parameter(1), sharding={{devices=[1,4,1]<=[4]}}
+  ROOT w = f32[{count},2,4] convolution(x, g), window={{{window}}}, dim_labels=f0b_i0o->0bf
+}}"""
+    )
+    kinds = {i.opcode for i in made.instructions() if i.opcode in COMMUNICATES}
+    assert kinds == {"collective-permute", "all-reduce"}
+
+
 def test_what_looks_like_a_rotation_is_none() -> None:
     for (a, b), (c, d) in (((4, 16), (0, 8)), ((4, 12), (4, 12)), ((0, 4), (4, 16))):
         compared(

@@ -42,5 +42,12 @@ def convolution(table: FactorTable, i: Instruction) -> None:
 def _is_summed(w: WindowDimension, size: int, count: int) -> bool:
     """Whether the kernel is as large as the image and there are fewer windows than it has elements:
     a contraction, of one window or (a gradient of weights) of some, that are shifted."""
-    plain = WindowDimension(w.size, w.stride, w.padding_low, w.padding_high)
-    return w == plain and w.size == size and count < size
+    if w.base_dilation != 1 or w.window_reversal or count >= w.size:
+        return False
+    apart = w.window_dilation
+    if apart == 1 and w.size == size:
+        return w.stride == 1
+    # Of a strided or unpadded convolution's weights: the windows together reach all of the image
+    # but for less than a step, and there are few of them.
+    reach = w.dilated_size() + (count - 1) * w.stride
+    return 2 * count <= w.size and reach > size - apart
