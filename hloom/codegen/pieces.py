@@ -49,7 +49,11 @@ def concatenate_kernel(body: Body, parts: Sequence[int], device: Device) -> Emit
     if _is_narrow(root, parts, device):
         return _side_by_side(body, parts, device, work)
     alone = len(parts) == 1
-    shapes = [_loops(body, root.operands[k], d, alone, device, work) for k in parts]
+    if alone:
+        shapes = [Loops.of(body, root.operands[parts[0]].shape.dims, device, work)]
+    else:
+        lanes = vectors_for(body, device, work) * vector_lanes(body, device)
+        shapes = [_loops(root.operands[k].shape.dims, d, lanes, device) for k in parts]
     grid = shapes[0].grid if alone else (prod(root.shape.dims[:d]),)
     whole = len(parts) == sum(1 for x in root.operands if x.shape.size)
     emitter = KernelEmitter(body, grid, device, part=not whole)
@@ -117,13 +121,11 @@ def _starts(root: Instruction) -> list[int]:
     return starts
 
 
-def _loops(body: Body, x: Instruction, d: int, alone: bool, device: Device, work: float) -> Loops:
-    sizes = x.shape.dims
-    if alone:
-        return Loops.of(body, sizes, device, work)
+def _loops(sizes: tuple[int, ...], d: int, lanes: int, device: Device) -> Loops:
+    """The loops of one operand: the grid goes over the dimensions before the concatenated one."""
     split, length = len(sizes), 1
     while split > d and length < device.compute.vector_bytes // 4:
         split -= 1
         length *= sizes[split]
-    lanes = min(vectors_for(body, device, work) * vector_lanes(body, device), length)
+    lanes = min(lanes, length)
     return Loops(sizes[:d], sizes[d:split], sizes[split:], lanes, length)

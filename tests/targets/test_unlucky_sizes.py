@@ -51,3 +51,22 @@ def test_large_results_may_stand_at_any_allowed_alignment(skew: int) -> None:
     exe.run_at([x.ctypes.data], [y.ctypes.data])
     assert np.array_equal(y.reshape(2112, 2048), x.reshape(2048, 2112).T)
     assert not raw[start - skew : start].any() and not raw[start + x.nbytes :].any()
+
+
+def test_concatenations_of_many_operands() -> None:
+    """One behind the other in each of two rows: more pieces than the proof once looked at."""
+    widths = [1 + k % 3 for k in range(210)]
+    starts = [sum(widths[:k]) for k in range(len(widths) + 1)]
+    pieces = "".join(
+        f"s{k}_ = f32[2,{n}] slice(x), slice={{[0:2], [{starts[k]}:{starts[k + 1]}]}}\n"
+        f"n{k}_ = f32[2,{n}] negate(s{k}_)\n"
+        for k, n in enumerate(widths)
+    )
+    backwards = ", ".join(f"n{k}_" for k in reversed(range(len(widths))))
+    module = hloom.parse(
+        f"HloModule m\nENTRY e {{ x = f32[2,{starts[-1]}] parameter(0)\n{pieces}"
+        f"ROOT r = f32[2,{starts[-1]}] concatenate({backwards}), dimensions={{1}} }}"
+    )
+    x = np.arange(2 * starts[-1], dtype=np.float32).reshape(2, -1)
+    parts = [-x[:, starts[k] : starts[k + 1]] for k in reversed(range(len(widths)))]
+    assert np.array_equal(np.asarray(hloom.compile(module)(x)), np.concatenate(parts, 1))

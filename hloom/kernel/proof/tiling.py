@@ -63,8 +63,8 @@ class Box(NamedTuple):
         return any(d.owner is not None for d in self.digits)
 
 
-MOST_BOXES = 200
-"""Boxes of one range, above which nothing is concluded."""
+MOST_PIECES = 100_000
+"""Boxes that meet, times the segments they are cut into, above which nothing is concluded."""
 MOST_SHIFTS = 4
 
 
@@ -74,8 +74,6 @@ def covers(boxes: Iterable[Box], length: int, everywhere: bool = True) -> bool:
     With `everywhere` False only the latter. False means that it could not be shown.
     """
     distinct = list(dict.fromkeys(boxes))
-    if len(distinct) > MOST_BOXES:
-        return False
     if length <= 0:
         return not distinct
     if not any(b.is_owned for b in distinct) and len({b.step for b in distinct}) < 2:
@@ -166,6 +164,8 @@ def _covers_by(boxes: list[Box], stride: int, length: int, everywhere: bool) -> 
     cuts = {0, last} | ({last + 1} if tail else set())
     cuts |= {x for first, end, _, _ in active for x in (first, end)}
     edges = sorted(cuts)
+    if len(active) * len(edges) > MOST_PIECES:
+        return False
     if edges[0] < 0 or edges[-1] > last + bool(tail):
         return False
     for begin in edges[:-1]:

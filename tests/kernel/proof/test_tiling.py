@@ -61,3 +61,16 @@ def test_rows_of_one_step_between_those_that_steps_choose(first: int, count: int
     others = Box(first, (Digit(120, 15), Digit(1, count)), frozenset({("step", 1)}))
     assert covers([chosen, others], 1800) == (first == 112 and count == 8)
     assert not covers([chosen, others._replace(start=8)], ENDLESS, False)
+
+
+@pytest.mark.parametrize("count", [200, 201, 700, 3000])
+def test_many_pieces_of_rows(count: int) -> None:
+    """As a concatenation of many operands writes them: one behind the other, in each row."""
+    rows = (Digit(3 * count, 2, "row"), Digit(1, 3))
+    pieces = [Box(3 * k, rows) for k in range(count)]
+    assert covers(pieces, 6 * count)
+    assert not covers(pieces[1:], 6 * count)
+    assert not covers([*pieces, Box(5, (Digit(3 * count, 2, "other"),))], 6 * count)
+    behind = [Box(3 * k, (Digit(1, 3),)) for k in range(count)]
+    assert covers(behind, 3 * count)
+    assert not covers([*behind[:7], *behind[8:]], 3 * count)
