@@ -260,6 +260,8 @@ def read(
     if (replicas or partitions) and module.replica_count * module.num_partitions == 1:
         api.run_alone(module)
     if spmd:
+        if partitions is None:
+            api.count_partitions(module)
         if not api.is_partitionable(module):
             raise api.UsageError(
                 f"there is nothing to partition in {file}",

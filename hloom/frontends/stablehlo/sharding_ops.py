@@ -8,6 +8,7 @@ A value keeps its global shape; where it must be placed in a certain way stands 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import integer
@@ -94,12 +95,25 @@ def sharding_group(scope: Scope, op: Any) -> None:
 
 @IMPORT.of("sdy.named_computation")
 def named_computation(scope: Scope, op: Any) -> list[Instruction]:
-    """A region with a name, inlined."""
+    """A region with a name, inlined; its arguments and results as it says that they are cut."""
     block = op.regions[0].blocks[0]
-    for argument, x in zip(block.arguments, scope.operands(op), strict=True):
+    into = _stated(scope, op, "in_shardings", scope.operands(op))
+    for argument, x in zip(block.arguments, into, strict=True):
         scope.values[argument] = x
     scope.inside(op, block)
-    return list(scope.returned)
+    return _stated(scope, op, "out_shardings", scope.returned)
+
+
+def _stated(scope: Scope, op: Any, name: str, values: Sequence[Instruction]) -> list[Instruction]:
+    """Values placed as an attribute says, if there is one."""
+    if name not in op.attributes:
+        return list(values)
+    around = _manual_around(op)
+    placed = []
+    for x, named in zip(values, scope.program.shardings.each(op.attributes[name]), strict=True):
+        sharding = in_region(named, around) if around else SdySharding(named).sharding
+        placed.append(constrained(scope, x, sharding))
+    return placed
 
 
 def named_axes(op: Any) -> tuple[str, ...]:

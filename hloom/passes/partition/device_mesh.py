@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -55,6 +55,15 @@ class DeviceMesh:
         """The devices as an array of these sizes."""
         order = np.arange(self.device_count) if self.order is None else np.array(self.order)
         return order.reshape(self.sizes)
+
+    def refined(self) -> DeviceMesh:
+        """The same, those axes as two of which a part is as large as another axis: tiles can be
+        handed on between that part and the other axis."""
+        sizes: list[int] = []
+        for size in self.sizes:
+            parts = [s for s in self.sizes if 1 < s < size and size % s == 0]
+            sizes += [max(parts), size // max(parts)] if parts else [size]
+        return replace(self, sizes=tuple(sizes))
 
     def count(self, axes: Axes) -> int:
         """How many devices there are along some axes."""

@@ -11,6 +11,7 @@ from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.reshard import neutral_number
 from hloom.passes.partition.tiling import Axes
 from hloom.passes.partition.value import TiledValue
+from hloom.passes.sharding.counted_indices import counted_by_gather
 from hloom.types.dtype import PRED, S32, S64, U32, U64, DType
 
 
@@ -20,9 +21,10 @@ def gather(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     x = i.operands[0].shape
     f = Loops.of(i)
     by_index: dict[int, int] = {}
+    counted = counted_by_gather(i).values()
     for d in a.collapsed_slice_dims:
         (factor,) = f.operands[0][d]
-        if d in a.start_index_map and factor in f.reduced:
+        if d in counted or (d in a.start_index_map and factor in f.reduced):
             by_index[d] = factor
         else:
             f.whole.add(factor)
@@ -53,6 +55,8 @@ def _served(walk: Walk, i: Instruction, parts: list[Instruction], of, cut: dict[
         walk, i, indices, {d: (axes, x.shape.dims[d], whole[d]) for d, axes in cut.items()}
     )
     slices = b.emit_like(i, [x, indices], shape, slice_sizes=sizes)
+    if inside is None:
+        return slices
     batch = [k for k in range(shape.rank) if k not in a.offset_dims]
     here = b.spread(inside, shape.dims, batch)
     neutral = neutral_number("or" if shape.dtype is PRED else "add", shape.dtype)
@@ -61,8 +65,9 @@ def _served(walk: Walk, i: Instruction, parts: list[Instruction], of, cut: dict[
 
 def _relative(
     walk: Walk, i: Instruction, indices: Instruction, cut: dict[int, tuple[Axes, int, int]]
-) -> tuple[Instruction, Instruction]:
-    """Indices counted from where this device's part begins, and whether they fall into it.
+) -> tuple[Instruction, Instruction | None]:
+    """Indices counted from where this device's part begins, and whether they fall into it: None
+    where all do, as those that count along the batches that the device has.
 
     `cut` has axes, size of the part and size of the whole for each indexed dimension.
     """
@@ -78,6 +83,7 @@ def _relative(
     rest = tuple([n for k, n in enumerate(dims) if k != v])
     pieces = [b.sliced(indices, v, k, k + 1) for k in range(dims[v])]
     inside: Instruction | None = None
+    counted = counted_by_gather(i).values()
     for d, (axes, part, size) in cut.items():
         k = a.start_index_map.index(d)
         p = pieces[k]
@@ -85,11 +91,12 @@ def _relative(
         p = b.clamp(b.full(0, dtype, p.shape.dims), p, last)
         first = b.spread(b.converted(b.offset(axes, part), dtype), p.shape.dims)
         p = pieces[k] = b.subtract(p, first)
+        if d in counted:
+            continue
         low = b.compared(p, b.full(0, dtype, p.shape.dims), "GE")
         high = b.compared(p, b.full(part, dtype, p.shape.dims), "LT")
         here = b.reshaped(b.and_(low, high), rest)
         inside = here if inside is None else b.and_(inside, here)
-    assert inside is not None, "some dimension is cut"
     joined = b.joined(pieces, v)
     if a.index_vector_dim == len(rest) and i.operands[1].shape.rank == len(rest):
         joined = b.reshaped(joined, rest)

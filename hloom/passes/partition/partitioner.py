@@ -78,7 +78,8 @@ class Partitioner:
     @staticmethod
     def of(module: Module) -> Partitioner:
         used = [getattr(i.attrs, "channel_id", None) or 0 for i in module.instructions()]
-        return Partitioner(module, mesh_of(module), channels=count(max(used, default=0) + 1))
+        channels = count(max(used, default=0) + 1)
+        return Partitioner(module, mesh_of(module).refined(), channels=channels)
 
     def channel_like(self, channel: int) -> int:
         """A channel that the program names: the same, but where its computation is made twice."""

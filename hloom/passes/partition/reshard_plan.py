@@ -131,6 +131,10 @@ def _steps(array: ArrayOnMesh, at: Tiling, target: Tiling, is_brief: bool) -> It
             if have and len(want) > common and not array.divides(d, have, want[common:]):
                 yield _gather(array, at, d, 0, here)
         else:
+            # What is cut as often as it is wanted, along other axes, can be handed on.
+            more = tuple([a for a in want if a not in used])
+            if more and len(want) > len(have):
+                yield from _cuts(array, at, d, more, used)
             yield from _gathers(array, at, d, common, here)
             if not is_brief:
                 yield from _exchanges(array, at, target, d, common, here)
@@ -204,7 +208,7 @@ def _exchanges(
         if not array.divides(d, outer, axes):
             continue
         for e, (theirs, want) in enumerate(zip(at.dims, target.dims)):
-            if e == d or want[: len(theirs) + len(axes)] != theirs + axes:
+            if e == d or not _leads_to(want, theirs + axes):
                 continue
             if array.divides(e, theirs, axes):
                 after = at.with_dim(d, outer).with_dim(e, theirs + axes)
@@ -213,6 +217,12 @@ def _exchanges(
                 whole = array.tile_bytes(after) if not theirs else here
                 received = max(here, whole) * (n - 1) / n
                 yield ReshardStep("all-to-all", d, axes, after, e, received + STEP_BYTES, received)
+
+
+def _leads_to(want: Axes, axes: Axes) -> bool:
+    """Whether a dimension cut along these axes is on the way: as it begins, or all its axes in
+    another order, which a permute puts right."""
+    return want[: len(axes)] == axes or (len(axes) == len(want) and set(axes) == set(want))
 
 
 def _permutes(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> Iterator[ReshardStep]:

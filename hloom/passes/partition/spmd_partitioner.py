@@ -14,12 +14,15 @@ from hloom.ir.op import opcodes
 from hloom.ir.traits import COLLECTIVE
 from hloom.ir.values.aliasing import InputOutputAlias, subshape
 from hloom.ir.values.sharding import REPLICATED, Sharding
+from hloom.passes.expand.batch_norm_expander import BatchNormExpander
+from hloom.passes.expand.scaled_dot_expander import ScaledDotExpander
+from hloom.passes.expand.scan_expander import ScanExpander
 from hloom.passes.partition.boundary import alike, entered, left, moved_leaves
 from hloom.passes.partition.partitioner import Leaves, Partitioner, mapped, refused
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
-from hloom.passes.sharding.shardy_importer import has_regions, has_shardings
+from hloom.passes.sharding.shardy_importer import has_regions, has_shardings, meshes_of
 from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.rewrite.driver import Trace
 from hloom.types.shape import ProgramShape, Shape
@@ -47,6 +50,20 @@ def is_partitionable(module: Module) -> bool:
     return has_sharding and (is_manual or not is_local)
 
 
+def count_partitions(module: Module) -> None:
+    """Let a module that says nothing of partitions have as many as its shardings have devices."""
+    if module.num_partitions > 1:
+        return
+    shardings = [i.sharding for i in module.instructions() if i.sharding is not None]
+    if module.spmd_output_sharding is not None:
+        shardings.append(module.spmd_output_sharding)
+    leaves = [e for s in shardings for e in (s.elements if s.is_tuple else (s,))]
+    counts = [s.device_count or 1 for s in leaves]
+    if has_shardings(module) or has_regions(module):
+        counts += [mesh.device_count for mesh in meshes_of(module)]
+    module.num_partitions = max(counts, default=1)
+
+
 def _names_partitions(i: Instruction) -> bool:
     if i.opcode in COLLECTIVES:
         return getattr(i.attrs, "channel_id", None) is not None
@@ -58,6 +75,10 @@ def _is_manual(s: Sharding) -> bool:
     return any(e.kind == "manual" or "manual" in e.subgroup_types for e in leaves)
 
 
+EXPANDED = (BatchNormExpander(), ScaledDotExpander(), ScanExpander())
+"""What is cut as the simpler operations that it is written with."""
+
+
 @register
 class SpmdPartitioner(Pass):
     """Cut a program of whole arrays, as its shardings say, into one that every partition runs."""
@@ -67,7 +88,10 @@ class SpmdPartitioner(Pass):
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
     ) -> PassResult:
+        stated = module.num_partitions
+        count_partitions(module)
         if not is_partitionable(module):
+            module.num_partitions = stated
             return PassResult()
         fired: Counter[str] = Counter()
         partition_module(module, fired)
@@ -76,16 +100,17 @@ class SpmdPartitioner(Pass):
 
 def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
     """Put the partitioned program in place of a module's; what was done is counted."""
+    stated = module.spmd_output_sharding or module.entry.root.sharding
+    for expander in EXPANDED:
+        expander.run(module)
     run = Partitioner.of(module)
     entry, root = module.entry, module.entry.root
     parameters = [_Ends.of(run, p.sharding, p.shape) for p in entry.parameters]
-    result = _Ends.of(run, module.spmd_output_sharding or root.sharding, root.shape)
+    result = _Ends.of(run, stated, root.shape)
     module.spmd_parameters_shardings = tuple(
         [_standing(p.sharding, p.shape) or REPLICATED for p in entry.parameters]
     )
-    module.spmd_output_sharding = _standing(
-        module.spmd_output_sharding or root.sharding, root.shape
-    )
+    module.spmd_output_sharding = _standing(stated, root.shape)
     _check_sizes(module)
     run.free_results = _free_results(module)
     partitioned, ends = run.partition(entry, tuple([e.tilings for e in parameters]), result.tilings)

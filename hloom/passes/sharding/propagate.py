@@ -201,7 +201,9 @@ class Propagation:
     def _projected(self, table: Factors, node: Node, dims: Dimensions) -> dict[int, Axes]:
         """The axes that each factor of a value is cut along."""
         result: dict[int, Axes] = {}
-        for axes, numbers in zip(node.dims, dims):
+        for axes, numbers, size in zip(node.dims, dims, node.shape.dims):
+            if len(numbers) > 1 and size % self._size(node, axes):
+                continue  # parts that are not even are no parts of the factors
             for k, number in enumerate(numbers):
                 taken = self._fitting(node, axes, table.factors[number], k == len(numbers) - 1)
                 result[number], axes = taken, axes[len(taken) :]
@@ -253,7 +255,7 @@ class Propagation:
         """What dimension d would be cut along."""
         taken: Axes = ()
         elsewhere = node.used - set(node.dims[d])
-        for k, number in enumerate(numbers):
+        for number in numbers:
             have = now.get(number, ())
             want = wanted.get(number, have)
             if want[: len(have)] != have:
@@ -264,8 +266,10 @@ class Propagation:
                 have += (axis,)
             factor = table.factors[number]
             size = node.shape.dims[d] if factor.kind == Kind.PERMUTE else factor.size
-            if k < len(numbers) - 1 or factor.kind == Kind.PERMUTE:
+            if factor.kind == Kind.PERMUTE:
                 have = self._fitting(node, have, Factor(size), False)
+            elif len(numbers) > 1 and size % self._size(node, have):
+                break
             taken += have
             if self._size(node, have) != factor.size:
                 break

@@ -65,6 +65,12 @@ class ShardyImporter(Pass):
         return PassResult.of(+fired)
 
 
+def meshes_of(module: Module) -> list[Mesh]:
+    """The meshes that a module says in Shardy's words."""
+    text = (module.frontend_attributes or {}).get(MESHES)
+    return [] if text is None else list(read_meshes(text).values())
+
+
 def has_shardings(module: Module) -> bool:
     """Whether a module says in Shardy's words how a value is cut."""
     if MESHES not in (module.frontend_attributes or {}):

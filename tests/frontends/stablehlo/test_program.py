@@ -135,6 +135,25 @@ def test_shardings_by_names_and_by_tiles():
     assert module.spmd_output_sharding.text == "{mesh['x'=2,'y'=4], [{}, {'y'}]}"
 
 
+def test_named_computations_are_cut_as_they_say():
+    module = module_of_text("""
+    module @m {
+      sdy.mesh @mesh = <["x"=2, "y"=4]>
+      func.func public @main(%a: tensor<16x32xf32>) -> tensor<16x32xf32> {
+        %0 = sdy.named_computation<"f">(%a) in_shardings=[<@mesh, [{"x"}, {?}]>]
+            out_shardings=[<@mesh, [{?}, {"y"}]>] (%b: tensor<16x32xf32>) {
+          %1 = stablehlo.exponential %b : tensor<16x32xf32>
+          sdy.return %1 : tensor<16x32xf32>
+        } : (tensor<16x32xf32>) -> tensor<16x32xf32>
+        return %0 : tensor<16x32xf32>
+      }
+    }""")
+    marks = [i for i in module.instructions() if i.opcode == "custom-call"]
+    assert [i.attrs.custom_call_target for i in marks] == ["Sharding", "Sharding"]
+    assert [i.sharding.tiled().tile_dims[:2] for i in marks] == [(2, 1), (1, 4)]
+    assert [i.operands[0].opcode for i in marks] == ["parameter", "exponential"]
+
+
 def test_shardings_come_back():
     module = module_of_text(SHARDED)
     again = module_of_text(text_of_module(module))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
+from hloom.passes.sharding.counted_indices import counted_by_gather, counted_by_scatter
 from hloom.passes.sharding.factors import RULES, FactorTable, Kind
 
 
@@ -13,6 +14,7 @@ def gather(table: FactorTable, i: Instruction) -> None:
     a = i.attrs
     x, indices = table.operand_dims
     batch_of: dict[int, int] = dict(zip(a.start_indices_batching_dims, a.operand_batching_dims))
+    batch_of |= counted_by_gather(i)
     places = iter(d for d in range(i.shape.rank) if d not in a.offset_dims)
     for d, size in enumerate(indices):
         if d == a.index_vector_dim:
@@ -21,7 +23,7 @@ def gather(table: FactorTable, i: Instruction) -> None:
         table.add(size, operands, {0: next(places)})
     offsets = iter(a.offset_dims)
     for d, size in enumerate(x):
-        if d in a.operand_batching_dims:
+        if d in batch_of.values():
             continue
         if d in a.collapsed_slice_dims:
             table.add(size, {0: d}, {}, Kind.REDUCE)
@@ -41,6 +43,7 @@ def scatter(table: FactorTable, i: Instruction) -> None:
     results = range(len(table.result_dims))
     x, indices, update = (table.operand_dims[k] for k in (0, n, n + 1))
     batch_of: dict[int, int] = dict(zip(a.scatter_indices_batching_dims, a.input_batching_dims))
+    batch_of |= counted_by_scatter(i)
     places = iter(d for d in range(len(update)) if d not in a.update_window_dims)
     for d, size in enumerate(indices):
         if d == a.index_vector_dim:
@@ -54,7 +57,7 @@ def scatter(table: FactorTable, i: Instruction) -> None:
             table.add(size, places_of, {}, Kind.REDUCE)
     windows = iter(a.update_window_dims)
     for d, size in enumerate(x):
-        if d in a.input_batching_dims:
+        if d in batch_of.values():
             continue
         operands: dict[int, int] = dict.fromkeys(arrays, d)
         if d not in a.inserted_window_dims:

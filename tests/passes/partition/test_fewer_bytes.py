@@ -1,0 +1,147 @@
+"""What is handed on instead of gathered, batches that indices count, uneven parts, batch norms."""
+
+import pytest
+
+import hloom
+from hloom.passes.partition.reshard_plan import ArrayOnMesh, plan
+from hloom.passes.partition.tiling import Tiling
+from tests.passes.partition.test_partitioner import cut_and_compared, traffic
+
+ARRAY = ArrayOnMesh((16, 24), (2, 2, 2), 4)
+WHOLE_BYTES = 16 * 24 * 4
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "kinds", "received"),
+    [
+        # Cut once more for nothing, then handed on: not gathered whole.
+        (((), (1,)), ((), (0, 1, 2)), ["slice", "collective-permute"], WHOLE_BYTES / 8),
+        # Exchanged, in an order that a permute puts right.
+        (((0, 1), (2,)), ((0,), (1, 2)), ["all-to-all", "collective-permute"], 288),
+    ],
+)
+def test_tiles_are_handed_on(source, target, kinds, received) -> None:
+    _, steps = plan(ARRAY, Tiling(source), Tiling(target))
+    assert [s.kind for s in steps] == kinds
+    assert sum(s.received for s in steps) == received
+
+
+def test_a_part_of_an_axis_is_handed_on_to_one_of_its_size() -> None:
+    cut = cut_and_compared("""ENTRY main {
+      x = f32[16,24] parameter(0), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+      ROOT y = f32[16,24] negate(x), sharding={devices=[1,2,4]<=[8] last_tile_dim_replicate}
+    }""", 8)  # fmt: skip
+    assert traffic(cut) == {"collective-permute": 16 * 6, "all-gather": 16 * 12}
+
+
+COUNTED = """ENTRY main {
+  x = f32[16,64,8] parameter(0), sharding={devices=[4,1,1]<=[4]}
+  at = s32[16,4,1] parameter(1), sharding={devices=[4,1,1]<=[4]}
+  COUNT
+  both = s32[16,4,2] concatenate(row, at), dimensions={2}
+  ROOT y = f32[16,4,8] gather(x, both), offset_dims={2}, collapsed_slice_dims={0,1},
+    start_index_map={0,1}, index_vector_dim=2, slice_sizes={1,1,8}, sharding={devices=[4,1,1]<=[4]}
+}"""
+COUNTS = {
+    "iota": "row = s32[16,4,1] iota(), iota_dimension=0",
+    "broadcast": """n = s32[16] iota(), iota_dimension=0
+  row = s32[16,4,1] broadcast(n), dimensions={0}""",
+    "reshape": """n = s32[16,4] iota(), iota_dimension=0
+  row = s32[16,4,1] reshape(n)""",
+    "convert": """n = s64[16,4,1] iota(), iota_dimension=0
+  row = s32[16,4,1] convert(n)""",
+}
+
+
+@pytest.mark.parametrize("form", COUNTS)
+def test_batches_that_indices_count_are_read_where_they_are(form: str) -> None:
+    assert traffic(cut_and_compared(COUNTED.replace("COUNT", COUNTS[form]))) == {}
+
+
+def test_rows_that_indices_count_backwards_are_served() -> None:
+    text = COUNTED.replace("COUNT", """n = s32[16,4,1] iota(), iota_dimension=0
+  last = s32[] constant(15)
+  l = s32[16,4,1] broadcast(last), dimensions={}
+  row = s32[16,4,1] subtract(l, n)""")  # fmt: skip
+    assert traffic(cut_and_compared(text)) != {}
+
+
+@pytest.mark.parametrize("rows", [16, 15])
+def test_batches_that_indices_count_are_written_where_they_are(rows: int) -> None:
+    text = """add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+    ENTRY main {
+      x = f32[16,64,8] parameter(0), sharding={devices=[4,1,1]<=[4]}
+      at = s32[16,4,1] parameter(1), sharding={devices=[4,1,1]<=[4]}
+      u = f32[16,4,8] parameter(2), sharding={devices=[4,1,1]<=[4]}
+      row = s32[16,4,1] iota(), iota_dimension=0
+      both = s32[16,4,2] concatenate(row, at), dimensions={2}
+      ROOT y = f32[16,64,8] scatter(x, both, u), update_window_dims={2}, to_apply=add,
+        inserted_window_dims={0,1}, scatter_dims_to_operand_dims={0,1}, index_vector_dim=2,
+        sharding={devices=[4,1,1]<=[4]}
+    }"""
+    assert traffic(cut_and_compared(text.replace("16", str(rows)))) == {}
+
+
+@pytest.mark.parametrize(
+    ("of", "to", "tiles"),
+    [("6,8,4", "12,16", "8,1"), ("4,6,16", "24,2,8", "1,8,1")],
+)
+def test_uneven_parts_of_a_reshape_are_no_parts_of_its_operand(of, to, tiles) -> None:
+    text = f"""ENTRY main {{
+      x = f32[{of}] parameter(0)
+      y = f32[{of}] copy(x)
+      ROOT z = f32[{to}] reshape(y), sharding={{devices=[{tiles}]<=[8]}}
+    }}"""
+    assert traffic(cut_and_compared(text, 8)) == {}
+
+
+@pytest.mark.parametrize("feature", [0, 2])
+def test_a_batch_norm_is_cut_along_its_features(feature: int) -> None:
+    dims = [8, 4, 8]
+    tiles = ",".join("4" if d == feature else "1" for d in range(3))
+    dims_text = ",".join(map(str, dims))
+    mark, small = f"sharding={{devices=[{tiles}]<=[4]}}", "sharding={devices=[4]<=[4]}"
+    text = f"""ENTRY main {{
+      x = f32[{dims_text}] parameter(0), {mark}
+      scale = f32[8] parameter(1), {small}
+      offset = f32[8] parameter(2), {small}
+      n = (f32[{dims_text}], f32[8], f32[8]) batch-norm-training(x, scale, offset),
+        epsilon=0.001, feature_index={feature}
+      ROOT y = f32[{dims_text}] get-tuple-element(n), index=0, {mark}
+    }}"""
+    assert traffic(cut_and_compared(text)) == {}
+
+
+def test_a_batch_norm_of_cut_rows_sums_its_statistics() -> None:
+    text = """ENTRY main {
+      x = f32[8,4,8] parameter(0), sharding={devices=[4,1,1]<=[4]}
+      scale = f32[8] parameter(1)
+      offset = f32[8] parameter(2)
+      n = (f32[8,4,8], f32[8], f32[8]) batch-norm-training(x, scale, offset), epsilon=0.001,
+        feature_index=2
+      ROOT y = f32[8,4,8] get-tuple-element(n), index=0, sharding={devices=[4,1,1]<=[4]}
+    }"""
+    assert traffic(cut_and_compared(text)).keys() == {"all-reduce"}
+
+
+MARKED = """HloModule m
+ENTRY main {
+  x = f32[16,8] parameter(0), sharding={devices=[4,2]<=[8]}
+  ROOT y = f32[16,8] negate(x), sharding={MARK}
+}"""
+
+
+@pytest.mark.parametrize("mark", ["devices=[8,1]<=[8]", "maximal device=3", "replicated"])
+def test_as_many_partitions_as_shardings_have_devices(mark: str) -> None:
+    module = hloom.parse(MARKED.replace("MARK", mark))
+    assert hloom.pass_named("spmd-partitioner").run(module).changed
+    assert module.num_partitions == 8
+    assert module.entry.parameters[0].shape.dims == (4, 4)
+
+
+def test_shardings_of_one_device_are_nothing_to_partition() -> None:
+    module = hloom.parse(
+        MARKED.replace("MARK", "replicated").replace("devices=[4,2]<=[8]", "replicated")
+    )
+    assert not hloom.pass_named("spmd-partitioner").run(module).changed
+    assert module.num_partitions == 1
