@@ -34,6 +34,7 @@ __all__ = [
     "Computation",
     "EvalOptions",
     "Executable",
+    "ExecuteOptions",
     "FixedPoint",
     "HloError",
     "Instruction",

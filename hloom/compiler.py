@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from hloom.base.alarm import slow_alarm
 from hloom.base.clock import StageClock
 from hloom.base.collection import paused_collection
-from hloom.base.diagnostics import HloError, UsageError
+from hloom.base.diagnostics import UsageError
 from hloom.base.faults import CompilerFaultWarning, Fault
 from hloom.base.options import Options
-from hloom.executable import Executable
+from hloom.executable import CompilationResult, Executable
 from hloom.program.interface_names import InterfaceNames
-from hloom.program.saved import program_from_bytes, program_to_bytes
+from hloom.program.saved import program_to_bytes
 from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
 from hloom.runtime.communicator.patience import Patience
-from hloom.runtime.loaded_program import crc32
 from hloom.runtime.native import LoadError
 from hloom.runtime.program_files import is_loadable, read_program, write_program
 from hloom.targets.cache_key import differences, key_parts, other_parts
@@ -137,39 +136,6 @@ def compile_result(
     """The bytes of the same program, without a file."""
     program = _saved_program(module, options, target)
     return CompilationResult(program_to_bytes(program, {"name": program.name}))
-
-
-class CompilationResult:
-    """A program that was compiled ahead of time, as bytes: all that another process needs."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data: bytes | None = data
-
-    def __bytes__(self) -> bytes:
-        """What a saved program is as a file; `UsageError` once it has been loaded."""
-        if self._data is None:
-            raise UsageError(
-                "a result of compiling ahead of time is loaded once, and this one has been",
-                rule="saved-program",
-                hint="keep bytes(result), or the executable that load() returned",
-            )
-        return self._data
-
-    def load(self, threads: int | None = None) -> Executable:
-        """The program on this machine's CPU, as `load_compiled` has it, which consumes the result.
-
-        `HloError` for bytes that are no saved program, or one that cannot run here.
-        """
-        try:
-            stages = SavedStages(program_from_bytes(bytes(self), crc32))
-        except UsageError:
-            raise
-        except HloError as error:
-            message = f"Failed to parse serialized program: {error.message}"
-            raise HloError(message, rule="saved-program", hint=error.hint) from None
-        executable = Executable(stages, threads, kind=target_kind(DEFAULT))
-        self._data = None
-        return executable
 
 
 def _saved_program(

@@ -7,15 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hloom.base.diagnostics import UsageError, did_you_mean
+from hloom.base.diagnostics import HloError, UsageError, did_you_mean
 from hloom.base.faults import Fault
+from hloom.program.saved import program_from_bytes, program_to_bytes
 from hloom.program.thunks.custom_call import Interpreter
 from hloom.program.thunks.thunk import Thunk, walk
 from hloom.running import Running
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.leaves import donatable
+from hloom.runtime.loaded_program import crc32
 from hloom.runtime.nested import nested
 from hloom.runtime.program_files import write_program
+from hloom.targets.stages import SavedStages
+from hloom.targets.target import DEFAULT, target_kind
 
 # What knows graphs and passes is imported where it is needed: a program from the cache needs none
 # of it, and starts in a fifth of the time.
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from hloom.device.device import Device
     from hloom.passes.pipeline import PassRecord
     from hloom.plan.usage import MemoryUse
+    from hloom.program.program import Program
     from hloom.targets.roofline import Roofline
     from hloom.targets.sim.simulate import Timeline
 
@@ -164,13 +169,24 @@ class Executable(Running):
     ) -> None:
         """Write it to a file, whole or not at all; `hloom.load_compiled` reads it. Arguments and
         results have their names there, unless others are given."""
+        program = self._with_names(argument_names, result_names)
+        write_program(Path(path), program, {"name": program.name})
+
+    def export(self) -> CompilationResult:
+        """The same as bytes, without a file: what `hloom.compile_ahead_of_time` gives."""
+        program = self._with_names(None, None)
+        return CompilationResult(program_to_bytes(program, {"name": program.name}))
+
+    def _with_names(
+        self, argument_names: Sequence[str] | None, result_names: Sequence[str] | None
+    ) -> Program:
+        """The program as it is saved; `UsageError` for one that is no machine code."""
         if self.is_simulated or any(isinstance(t, Interpreter) for t in walk(self.thunks)):
             what = "is for simulated devices" if self.is_simulated else "needs the interpreter"
             raise UsageError(f"{self.program.name} {what}: it is no machine code", rule="target")
         names = self._names.chosen(argument_names, result_names)
         arguments, results = map(list, names)
-        named = replace(self.program, argument_names=arguments, result_names=results)
-        write_program(Path(path), named, {"name": self.program.name})
+        return replace(self.program, argument_names=arguments, result_names=results)
 
     # -- what it is
 
@@ -217,3 +233,36 @@ class Executable(Running):
         shapes = ", ".join([s.text_without_layout for s in self._shapes])
         result = self.program.result_shape.text_without_layout
         return f"<Executable {self.program.name}: ({shapes}) -> {result}>"
+
+
+class CompilationResult:
+    """A program that was compiled ahead of time, as bytes: all that another process needs."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data: bytes | None = data
+
+    def __bytes__(self) -> bytes:
+        """What a saved program is as a file; `UsageError` once it has been loaded."""
+        if self._data is None:
+            raise UsageError(
+                "a result of compiling ahead of time is loaded once, and this one has been",
+                rule="saved-program",
+                hint="keep bytes(result), or the executable that load() returned",
+            )
+        return self._data
+
+    def load(self, threads: int | None = None) -> Executable:
+        """The program on this machine's CPU, as `load_compiled` has it, which consumes the result.
+
+        `HloError` for bytes that are no saved program, or one that cannot run here.
+        """
+        try:
+            stages = SavedStages(program_from_bytes(bytes(self), crc32))
+        except UsageError:
+            raise
+        except HloError as error:
+            message = f"Failed to parse serialized program: {error.message}"
+            raise HloError(message, rule="saved-program", hint=error.hint) from None
+        executable = Executable(stages, threads, kind=target_kind(DEFAULT))
+        self._data = None
+        return executable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 from hloom.base.diagnostics import UsageError, did_you_mean
@@ -15,6 +16,7 @@ from hloom.runtime.buffer import Buffer
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.communicator.processes import Processes
+from hloom.runtime.execute_options import ExecuteOptions, launch_of
 from hloom.runtime.host_transfers import HostTransfers
 from hloom.runtime.leaves import donatable, leaves_of
 from hloom.runtime.nested import nested
@@ -49,6 +51,7 @@ class Running:
         self._is_single = self.program.result_shape.is_array
         self._is_among_devices = self.program.meets_others
         self._assignment = DeviceAssignment.natural(self.program.replicas, self.program.partitions)
+        self._meeting = Lock()
         self.patience = patience or Patience()
         """How long devices wait for one another; to be set before the first run on several."""
         self.processes: Processes | None = None
@@ -100,6 +103,26 @@ class Running:
         result = self(*[arguments[n] for n in self.argument_names])
         results = result if self.program.result_shape.is_tuple else (result,)
         return dict(zip(self.result_names, results, strict=True))
+
+    def run_with(self, options: ExecuteOptions, *arguments: Any) -> Any:
+        """As `__call__`, with threads, a device and data for handlers that are of this run alone;
+        no buffer is donated.
+
+        Of a program for several devices this is what one of them does (`options.device`): the
+        others are run at the same time, by calls in other threads, and collectives join them.
+        """
+        if self.processes is not None:
+            raise UsageError(
+                f"{self.program.name} is spread over processes, which run all their devices",
+                rule="device-count",
+                hint="run_devices takes arguments for each of them",
+            )
+        with self._meeting:
+            together = self.together  # the same for all devices, whichever comes first
+        launch = launch_of(options, self.program, self._assignment, together)
+        leaves = arguments if self._is_flat else self._leaves(arguments)
+        results = self._executor.run_launch(donatable(self.program, leaves, False)[0], launch)
+        return nested(self.program.result_shape, iter(results))
 
     def run_devices(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
         """The result on every device, for a list of arguments for each (see `__call__`).

@@ -20,12 +20,9 @@ from hloom.api import UsageError
 LIBRARY = "libhloom_rt.a"
 FAILURE = f"{LIBRARY} cannot be made"
 HEADERS = ("hloom_rt.h", "custom_call.h", "hl.h")
-NOT_HERE = frozenset(
-    "own_function communicator communicator_far communicator_in_process communicator_moves "
-    "crash_note devices execution feed processes processes_mpi team".split()
-)
-"""Sources of what this runtime has not: several devices, feeds, buffers of hosts; and
-own_function.cc, for which there is rt/routines.cc."""
+NOT_HERE = frozenset("own_function crash_note devices execution feed processes_mpi team".split())
+"""Sources of what this runtime has not: feeds, buffers of hosts, devices that are run all at once;
+and own_function.cc, for which there is rt/routines.cc."""
 FLAGS = (
     *("-x", "c++", "-std=c++20", "-O3", "-fPIC", "-pthread", "-fno-exceptions", "-fno-rtti"),
     *("-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=fast", "-ffunction-sections"),

@@ -26,7 +26,6 @@ from hloom.codegen.llvm.c_versions import versions_object as versions_object
 from hloom.codegen.llvm.c_weights import weights_bytes as weights_bytes
 from hloom.codegen.llvm.c_weights import weights_object as weights_object
 from hloom.codegen.llvm.machine import Machine as Machine
-from hloom.compiler import CompilationResult as CompilationResult
 from hloom.compiler import compile_module as compile_module
 from hloom.compiler import compile_saved as compile_saved
 from hloom.compiler import load_compiled as load_compiled
@@ -38,6 +37,7 @@ from hloom.device.known import known_names as known_names
 from hloom.device.mesh import mesh_named as mesh_named
 from hloom.device.text import table_of as device_table
 from hloom.device.topology import topology_named as topology_named
+from hloom.executable import CompilationResult as CompilationResult
 from hloom.executable import Executable as Executable
 from hloom.frontends.files import file_bytes as file_bytes
 from hloom.frontends.files import load_bytes as load_bytes
@@ -114,6 +114,7 @@ from hloom.runtime.cache import program_cache as program_cache
 from hloom.runtime.communicator.patience import Patience as Patience
 from hloom.runtime.communicator.processes import Processes as Processes
 from hloom.runtime.communicator.processes import launcher as launcher
+from hloom.runtime.execute_options import ExecuteOptions as ExecuteOptions
 from hloom.runtime.ffi import Call as HandlerCall
 from hloom.runtime.ffi import HandlerError as HandlerError
 from hloom.runtime.ffi import is_handled as is_handled

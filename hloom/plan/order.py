@@ -8,7 +8,7 @@ one, and `Order(module.schedule)` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hloom.base.diagnostics import HloError
@@ -16,6 +16,9 @@ from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_module
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+
+Schedule = Mapping[Computation, Sequence[Instruction]]
+"""What a module states."""
 
 
 @dataclass(slots=True)

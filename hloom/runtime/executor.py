@@ -24,16 +24,12 @@ from hloom.program.program import Parameter, Program
 from hloom.program.thunks.custom_call import JointInterpreter
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import walk
-from hloom.runtime.arguments import (
-    check_alignment,
-    checked_array,
-    ordered_back,
-    wrong_argument,
-)
+from hloom.runtime.arguments import check_alignment, checked_array, ordered_back, wrong_argument
 from hloom.runtime.beside_python import beside_python
 from hloom.runtime.buffer import ArenaMemory, Buffer, OutOfMemoryError, copied, in_layout
 from hloom.runtime.call_sites import have_lapack
 from hloom.runtime.communicator.in_process import InProcess
+from hloom.runtime.execute_options import Launch
 from hloom.runtime.feeds import Feeds
 from hloom.runtime.host_transfers import HostTransfers
 from hloom.runtime.library import allocated
@@ -117,6 +113,18 @@ class Executor:
             self._call(arguments, results, entry)
         return self._buffers(results)
 
+    def run_launch(self, leaves: Sequence[Any], launch: Launch) -> list[Buffer | None]:
+        """The same of one run as a caller wants it; no buffer is donated."""
+        self._check_count(leaves)
+        arguments, results = self._arguments_type(), self._results_type()
+        alive, donated = self._placed(leaves, arguments)
+        alive += self._lent(donated, arguments)
+        if library().hl_program_run_launch(
+            self.loaded.handle, None, arguments, results, *launch[:7]
+        ):
+            raise_last_problem()
+        return self._buffers(results)
+
     def run_devices(
         self, devices: InProcess, leaves: Sequence[Sequence[Any]], entry: int | None = None
     ) -> list[list[Buffer | None]]:
@@ -131,11 +139,7 @@ class Executor:
         alive: list[Any] = []
         for each, raw in zip(leaves, arguments):
             placed, donated = self._placed(each, raw)
-            alive += placed
-            for k, buffer in donated:
-                memory = buffer._alive()
-                alive.append(memory)
-                raw[RAW_WORDS * k] = memory.address
+            alive += placed + self._lent(donated, raw)
         try:
             handle, can_end = self.loaded.handle, self.interruptible
             with self._turn:
@@ -145,6 +149,12 @@ class Executor:
                 _free_results(raw)
             raise
         return [self._buffers(raw) for raw in results]
+
+    def _lent(self, donated: Sequence[tuple[int, Buffer]], arguments: Any) -> list[Any]:
+        """The memory of buffers that are to be copied; where it stands is said."""
+        for k, buffer in donated:
+            arguments[RAW_WORDS * k] = buffer._alive().address
+        return [buffer._alive() for _, buffer in donated]
 
     def _check_count(self, leaves: Sequence[Any]) -> None:
         program = self.program

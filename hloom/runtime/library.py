@@ -126,6 +126,13 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "hl_program_new": (c_void_p, [c_void_p]),
     "hl_program_release": (None, [c_void_p]),
     "hl_program_run": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hl_program_run_launch": (
+        c_int32,
+        [
+            *(c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
+            *(c_int64, c_void_p, c_int64, c_int64, c_int64),
+        ],
+    ),
     "hl_program_run_devices": (
         c_int32,
         [c_void_p, c_void_p, c_int64, c_void_p, _addresses, _addresses, _addresses],

@@ -13,7 +13,7 @@ from hloom.analysis.call_graph import RUNS_CALLED
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.plan.order import Order
+from hloom.plan.order import Order, Schedule
 from hloom.schedule.footprint import Footprint, footprint, peak_bytes
 from hloom.schedule.list import list_order
 from hloom.schedule.overlap import overlapped
@@ -32,6 +32,16 @@ def least_memory_order(module: Module, kept_bytes: float = 0.0) -> Order:
 def order_as_it_stands(module: Module) -> Order:
     """Every computation that runs, in the order in which its instructions stand."""
     return Order({c: c.in_order() for c in _sequential(module)})
+
+
+def stated_order(module: Module, schedule: Schedule | None) -> Order | None:
+    """The order that a module states; None where it states none of all that runs: it has changed
+    since."""
+    if schedule is None:
+        return None
+    steps = {c: [*schedule.get(c, ())] for c in _sequential(module)}
+    is_whole = all(set(steps[c]) == set(c.instructions) for c in steps)
+    return Order(steps) if is_whole else None
 
 
 def least_memory_steps(

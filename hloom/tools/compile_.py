@@ -12,7 +12,7 @@ from hloom import api
 from hloom.aot.buckets import bucket_shapes, sizes_of_words
 from hloom.aot.export import CLibrary, export_c
 from hloom.aot.header import c_name
-from hloom.aot.kinds import kind_of
+from hloom.aot.kinds import KINDS, kind_of
 from hloom.aot.report import library_report, report_text
 from hloom.aot.tensors_in_file import named_in_file
 from hloom.tools.evaluate import progress
@@ -83,6 +83,8 @@ Report = Annotated[
     bool, typer.Option("--report", help="Tell what a C library is made of, step by step.")
 ]
 
+SAVED_ENDING = ".hloom"
+"""Of files that hold a saved program."""
 MOST_NAMES = 8
 """That are told of one function."""
 
@@ -150,6 +152,16 @@ def compile_(
         _compile_saved(modules[0], output, threads, words, target, names, as_json)
 
 
+def _check_ending(output: Path) -> None:
+    """The ending says what is to be written; a saved program may do without one."""
+    if output.suffix.lower() not in ("", SAVED_ENDING, *KINDS):
+        raise api.UsageError(
+            f"{output.name} is neither a saved program nor a C library",
+            rule="library-file",
+            hint=f"-o NAME{SAVED_ENDING}, or one of {', '.join(KINDS)}",
+        )
+
+
 def _of_sizes(file: str, shapes: str, asked: _Asked) -> Callable[..., api.Module]:
     """What gives the program of a file for sizes that its shapes name."""
 
@@ -197,6 +209,7 @@ def _modules(
 
 
 def _refuse_options_of_libraries(options: dict[str, Any], count: int, output: Path) -> None:
+    _check_ending(output)
     if count > 1:
         raise api.UsageError(
             f"{count} programs become one C library, and {output.name} is none",

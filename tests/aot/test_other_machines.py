@@ -4,6 +4,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -14,10 +15,12 @@ import pytest
 
 import hloom
 from hloom.aot.export import CLibrary
-from hloom.api import HloError, UsageError
+from hloom.aot.link import compiler
+from hloom.api import HloError, Machine, UsageError
 from hloom.base.guarding import GUARDING
 from hloom.runtime.buffer import in_layout
 from tests.aot import test_linalg
+from tests.aot.calling import call_words
 from tests.aot.programs import PROGRAMS
 from tests.aot.test_entries import ONE, SEVEN, argument
 from tests.aot.test_transforms import CASES, program
@@ -30,6 +33,34 @@ RUNNERS = {
     "riscv64-linux-gnu": "qemu-riscv64",
     "wasm32-unknown-unknown": "node",
 }
+
+LOADED = {"x86_64-windows-gnu": ".dll", "x86_64-apple-macos": ".dylib"}
+"""Systems whose libraries need nothing, or little, of them: they are loaded and called here."""
+
+
+@cache
+def loader() -> Path:
+    """The program that does so."""
+    path = Path(tempfile.mkdtemp()) / "foreign"
+    words = [*compiler("tests"), "-O1", "-Wall", "-Wextra", "-Werror", str(HERE / "foreign.c")]
+    subprocess.run([*words, "-Wl,--no-as-needed", "-ldl", "-lm", "-o", str(path)], check=True)
+    return path
+
+
+def loaded_and_called(library: CLibrary, arguments: list[np.ndarray]) -> list[bytes]:
+    if Machine.host().architecture != "x86_64" or shutil.which("cc") is None:
+        pytest.skip("no x86-64, or no C compiler")
+    inputs = library.interface.inputs
+    data = b"".join(
+        [in_layout(a, i.shape).tobytes() for a, i in zip(arguments, inputs, strict=True)]
+    )
+    words = [str(loader()), *call_words(library)]
+    return outputs_of(library, subprocess.run(words, input=data, capture_output=True, timeout=60))
+
+
+def suffix_of(triple: str) -> str:
+    """Of a library that can be called there."""
+    return ".wasm" if triple.startswith("wasm") else LOADED.get(triple, ".a")
 
 
 @cache
@@ -52,6 +83,8 @@ def exported(folder: Path, text: str, name: str, suffix: str, triple: str, **opt
 
 def called(folder: Path, library: CLibrary, triple: str, arguments: list[np.ndarray]):
     """The outputs of a library that is called on its machine."""
+    if triple in LOADED:
+        return loaded_and_called(library, arguments)
     words = runner(triple)
     if not words:
         pytest.skip(f"no {RUNNERS[triple]}")
@@ -73,6 +106,11 @@ def called(folder: Path, library: CLibrary, triple: str, arguments: list[np.ndar
         subprocess.run([*zig, *flags, "-o", str(program)], check=True, capture_output=True)
         words = [*words, str(program)]
     done = subprocess.run(words, input=data, capture_output=True, timeout=300)
+    return outputs_of(library, done)
+
+
+def outputs_of(library: CLibrary, done: "subprocess.CompletedProcess[bytes]") -> list[bytes]:
+    outputs = library.interface.outputs
     assert done.returncode == 0, f"status {done.returncode}: {done.stderr.decode()}"
     results, at = [], 0
     for a in outputs:
@@ -98,13 +136,12 @@ KINDS = {**PROGRAMS, "transforms": program(CASES)}
 
 
 @needs_zig
-@pytest.mark.parametrize("triple", RUNNERS)
+@pytest.mark.parametrize("triple", [*RUNNERS, *LOADED])
 @pytest.mark.parametrize("name", KINDS)
 def test_right_values(tmp_path, name, triple):
     """Vectors have other widths there, so sums are taken in another order."""
     text = KINDS[name]
-    suffix = ".wasm" if triple.startswith("wasm") else ".a"
-    library = exported(tmp_path, text, name, suffix, triple)
+    library = exported(tmp_path, text, name, suffix_of(triple), triple)
     literals = hloom.random_arguments(hloom.parse(text), seed=3)
     arrays = [x for literal in literals for x in literal_leaves(literal)]
     expected = leaves(hloom.compile(text)(*literals))
@@ -122,11 +159,10 @@ def test_right_values(tmp_path, name, triple):
 
 
 @needs_zig
-@pytest.mark.parametrize("triple", ["wasm32-unknown-unknown"])
+@pytest.mark.parametrize("triple", ["wasm32-unknown-unknown", *LOADED])
 def test_values_of_linear_algebra(tmp_path, triple):
     """As in test_linalg.py: vectors have a sign of their own, what was overwritten has no value."""
-    suffix = ".wasm" if triple.startswith("wasm") else ".a"
-    library = exported(tmp_path, test_linalg.PROGRAM, "dense", suffix, triple)
+    library = exported(tmp_path, test_linalg.PROGRAM, "dense", suffix_of(triple), triple)
     arrays = test_linalg.arguments()
     expected = test_linalg.leaves(hloom.compile(test_linalg.PROGRAM)(*arrays))
     outputs = called(tmp_path, library, triple, arrays)
@@ -162,6 +198,8 @@ OBJECTS = {
     "loongarch64-linux-gnu": (b"\x7fELF\x02\x01", 18, 258),
     "aarch64-apple-macos": (b"\xcf\xfa\xed\xfe", 4, 12),
     "x86_64-pc-windows-msvc": (b"\x64\x86", 0, 0x8664),
+    "x86_64-windows-gnu": (b"\x64\x86", 0, 0x8664),
+    "aarch64-macos": (b"\xcf\xfa\xed\xfe", 4, 12),
     "wasm32-unknown-unknown": (b"\0asm", 4, 1),
 }
 
@@ -172,6 +210,30 @@ def test_object_is_for_the_machine_and_always_the_same(tmp_path, triple):
     first = exported(tmp_path, PROGRAMS["dot"], "dot", ".o", triple).path.read_bytes()
     assert first.startswith(head) and struct.unpack_from("<H", first, at)[0] == number
     assert exported(tmp_path, PROGRAMS["dot"], "dot", ".o", triple).path.read_bytes() == first
+
+
+FLOATS = """HloModule m
+ENTRY e {
+  x = f32[16] parameter(0)
+  y = f32[16] parameter(1)
+  a = f32[16] add(x, y)
+  b = f32[16] multiply(a, x)
+  ROOT c = f32[16] sqrt(b)
+}"""
+VFP_ARGS = 28
+"""Of the attributes of an ARM object: numbers are handed over in registers for floats."""
+
+
+@pytest.mark.parametrize(
+    "triple", ["thumbv7em-none-eabihf", "thumbv8m.main-none-eabihf", "arm-linux-gnueabihf"]
+)
+def test_hard_float_without_a_processor(tmp_path, triple):
+    """It has what every such processor has: no arithmetic is called, floats are in registers."""
+    data = exported(tmp_path, FLOATS, "floats", ".o", triple).path.read_bytes()
+    assert b"addsf3" not in data and b"aeabi_fadd" not in data and b"sqrtf" not in data
+    assert bytes([VFP_ARGS, 1]) in data[data.index(b"aeabi\0") :][:200]
+    soft = exported(tmp_path, FLOATS, "floats", ".o", triple.removesuffix("hf")).path.read_bytes()
+    assert b"aeabi_fadd" in soft and b"sqrtf" in soft
 
 
 def test_features_in_any_order_are_one_machine(tmp_path):

@@ -16,11 +16,14 @@ from hloom import api
 from hloom.aot.link import RUNTIME, compiler
 from hloom.aot.runtime_library import FLAGS, archived, run, sources
 from hloom.base.guarding import GUARDING
+from hloom.runtime import ffi
 from hloom.runtime.native import library
 from tests.aot.programs import PROGRAMS
 from tests.aot.test_export import arguments_of, flat_bytes
 from tests.fuzz.check_saved import programs
 from tests.fuzz.run_runtime_library import REFUSED, TAKEN, answers, driver, one_byte, wrong_things
+from tests.runtime.test_execute_options import CALLS as OPTIONS
+from tests.runtime.test_execute_options import WHO
 
 BUILT = RUNTIME / "build"
 pytestmark = [
@@ -65,8 +68,13 @@ def folder(tmp_path_factory):
         objects = list(pool.map(compiled, sources()))
     archived(objects, folder)
     main = Path(__file__).parent / "runtime.c"
-    for name, flags in (("all", []), ("core", ["-DCORE"])):
-        command = [*words, *flags, "-Wall", "-Werror", f"-I{folder}", str(main)]
+    other = Path(__file__).parent / "runtime_devices.c"
+    for name, source, flags in (
+        ("all", main, []),
+        ("core", main, ["-DCORE"]),
+        ("devices", other, []),
+    ):
+        command = [*words, *flags, "-Wall", "-Werror", f"-I{folder}", str(source)]
         run(
             [*command, str(folder / "libhloom_rt.a"), *LINK, "-o", str(folder / name)],
             "it cannot be linked",
@@ -120,8 +128,6 @@ def test_kinds_that_are_missing_are_named(folder):
 
 
 def test_custom_calls_by_name(folder):
-    from hloom.runtime import ffi
-
     if not api.is_handled("twice"):
         ffi.register("twice", lambda call: None)
     path, x = saved(folder, CALLS, "calls"), np.arange(5, dtype=np.float32)
@@ -131,6 +137,43 @@ def test_custom_calls_by_name(folder):
     assert done.returncode == 1 and b"the handler is not content" in done.stderr
     done = called(folder, "core", path, "none", "plain", [x])
     assert done.returncode == 1 and b"no handler is registered" in done.stderr
+
+
+def with_options(folder, way, path):
+    words = [str(folder / "devices"), way, str(path)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("way, ids", [("natural", (0, 1, 2, 3)), ("other", (12, 7, 10, 4))])
+def test_devices_that_meet(folder, way, ids):
+    """Three launches at once, each device in a thread: who it is, and the sum of its group."""
+    done = with_options(folder, way, saved(folder, WHO, "who"))
+    expected = "".join(
+        f"{launch} {d}: {k // 2} {k % 2} {200 * launch + ids[k // 2 * 2] + ids[k // 2 * 2 + 1]}\n"
+        for launch in range(3)
+        for k, d in enumerate(ids)
+    )
+    assert done.stdout == expected, done.stderr
+
+
+def test_devices_that_do_not_come(folder):
+    path = saved(folder, WHO, "who")
+    done = with_options(folder, "alone", path)
+    assert done.returncode == 0, done.stderr
+    without, missing, unknown, twice = done.stdout.splitlines()
+    assert "is for 4 devices, which run it together: hloom_rt_run_with" in without
+    assert "device 2 waits at s for device 3, which did not come in 0.2 s" in missing
+    assert unknown == "device 9 is not in the assignment"
+    assert twice == "the device assignment names a device twice"
+    done = with_options(folder, "without", path)
+    assert done.returncode == 1 and "call hloom_rt_use_devices()" in done.stderr
+
+
+def test_threads_and_data_of_one_run(folder):
+    if not api.is_handled("looks_at_options"):
+        ffi.register("looks_at_options", lambda call: None)
+    done = with_options(folder, "handlers", saved(folder, OPTIONS, "options"))
+    assert done.stdout == "6308 6308 101\n", done.stderr
 
 
 def test_memory_that_does_not_fit(folder):
@@ -150,7 +193,7 @@ def test_files_that_are_none(folder):
         (b"parrot", "no saved program"),
         (good[:-8], "a saved program of"),
         (bytes(changed), "checksum"),
-        (saved(folder, several).read_bytes(), "is for several devices"),
+        (saved(folder, several).read_bytes(), "is for 2 devices, which run it together"),
     ):
         path = folder / "none.hloom"
         path.write_bytes(data)

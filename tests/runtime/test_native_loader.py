@@ -190,7 +190,7 @@ def test_perf_map(monkeypatch):
     try:
         with LoadedObjects([emit(OUTER)]) as loaded:
             assert f"{loaded.symbol('outer'):x} " in path.read_text()
-            assert path.read_text().strip().endswith(" outer")
+            assert path.read_text().strip().endswith(" outer [object 0]")
     finally:
         path.unlink(missing_ok=True)
 

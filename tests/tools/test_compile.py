@@ -120,6 +120,15 @@ def test_c_library_refusals(run, tmp_path):
     assert unknown.exit_code == 2
 
 
+@pytest.mark.parametrize("name", ["l.xyz", "libstep.so.1", "step.hlo2"])
+def test_an_ending_that_says_nothing(run, tmp_path, name):
+    (tmp_path / "step.hlo").write_text(TEXT)
+    done = run("compile", tmp_path / "step.hlo", "-o", tmp_path / name)
+    assert done.exit_code == 2 and not (tmp_path / name).exists()
+    assert "is neither a saved program nor a C library" in done.output
+    assert ".hloom" in done.output and ".dylib" in done.output
+
+
 def test_a_report_of_a_c_library(run, tmp_path):
     (tmp_path / "step.hlo").write_text(TEXT)
     words = ["compile", tmp_path / "step.hlo", "-o", tmp_path / "libstep.a", "--report"]

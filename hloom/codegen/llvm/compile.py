@@ -45,14 +45,17 @@ ALONE_BYTES = 8 << 10
 """Text that takes LLVM so long (6 ms) that a module of its own (1 ms) costs little beside it."""
 
 
-def module_text(machine: Machine, texts: Iterable[str], defined: Iterable[str] = ()) -> str:
+def module_text(
+    machine: Machine, texts: Iterable[str], defined: Iterable[str] = (), name: str = ""
+) -> str:
     """One LLVM module of several functions; each declaration stands once.
 
-    `defined` are the functions among them that others declare.
+    `defined` are the functions among them that others declare. Its object carries the `name`.
     """
-    lines = [
+    lines = [f'source_filename = "{name}"'] if name else []
+    lines += [
         f'target datalayout = "{machine.data_layout}"',
-        f'target triple = "{machine.triple}"',
+        f'target triple = "{machine.full_triple}"',
     ]
     seen = set(defined)
     for text in texts:
@@ -113,16 +116,22 @@ class Objects(Protocol):
         ...
 
 
+NEUTRAL_MODULE = "hloom.module"
+"""What a module is called whose functions have neutral names: no function can be."""
+
+
 def neutral(names: Sequence[str], texts: Sequence[str]) -> tuple[list[str], dict[str, str]] | None:
-    """Texts in which functions are called `f0`, `f1`, ..., and what these names stand for; None
-    where a text calls a function of others whose name begins as its own does."""
+    """Texts in which functions are called `f0`, `f1`, ..., and what these names, and that of their
+    module, stand for; None where a text calls a function of others whose name begins as its own
+    does."""
     neutral_texts = []
     for number, (name, text) in enumerate(zip(names, texts)):
         used = f"@{name}"
         if any(line.startswith("declare ") and used in line for line in text.split("\n")):
             return None
         neutral_texts.append(text.replace(used, f"@f{number}"))
-    return neutral_texts, {f"f{number}": name for number, name in enumerate(names)}
+    symbols = {f"f{number}": name for number, name in enumerate(names)}
+    return neutral_texts, {**symbols, NEUTRAL_MODULE: names[0]}
 
 
 class Batch:
@@ -144,7 +153,8 @@ class Batch:
         plain = neutral(names, texts) if is_neutral and owner.machine.is_elf else None
         if plain is not None:
             texts, self.symbols = plain
-        self.text = module_text(owner.machine, texts, self.symbols or names)
+        module = NEUTRAL_MODULE if self.symbols else self.module_id
+        self.text = module_text(owner.machine, texts, self.symbols or names, module)
         self.object = b""
         self.error: Exception | None = None
         self.is_done = False
@@ -173,6 +183,12 @@ class Batch:
         notes = self.owner.crash_notes
         with notes.noted(self.what, self.text) if notes else nullcontext():
             return object_bytes(self.text, self.owner.machine, self.opt_level, self.plain_addresses)
+
+    @property
+    def module_id(self) -> str:
+        """What its LLVM module is called, and its object: as its first function, which is in no
+        other of the program."""
+        return self.names[0]
 
     @cached_property
     def key(self) -> str:

@@ -283,7 +283,7 @@ def module_text(functions: Iterable[Emit], machine: Machine, globals_: Sequence[
     declared = {n: d for f in functions for n, d in f.declared.items() if n not in defined}
     parts = [
         f'target datalayout = "{machine.data_layout}"',
-        f'target triple = "{machine.triple}"',
+        f'target triple = "{machine.full_triple}"',
         *globals_,
         *(declared[name] for name in sorted(declared)),
         "",

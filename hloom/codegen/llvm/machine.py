@@ -19,6 +19,7 @@ from typing import Any
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.emission import EmissionError, Settings, emitter
 from hloom.codegen.llvm.required_features import is_known, required_features
+from hloom.codegen.llvm.triple import full_triple
 from hloom.program.program import system_of
 
 PLAIN_ADDRESSES = '"hloom-plain-addresses"'
@@ -139,6 +140,11 @@ class Machine:
     def features(self) -> str:
         """LLVM's text of the features, `+a,+b,-c`: the same for the same features."""
         return ",".join([f"+{f}" for f in self.enabled] + [f"-{f}" for f in self.disabled])
+
+    @property
+    def full_triple(self) -> str:
+        """The triple with every part in its place, for LLVM."""
+        return full_triple(self.triple)
 
     @property
     def architecture(self) -> str:
@@ -296,7 +302,7 @@ def _target_machine(settings: Settings) -> Any:
     triple, cpu, features, opt_level = settings
     llvm = _llvm()
     try:
-        target = llvm.Target.from_triple(triple)
+        target = llvm.Target.from_triple(full_triple(triple))
     except RuntimeError as error:
         raise _error(f"LLVM knows no target {triple!r}: {error}") from None
     return target.create_target_machine(
@@ -319,7 +325,7 @@ def _probed(triple: str, cpu: str, features: str) -> dict[str, Any]:
         "vector_bytes": 64 if "zmm" in wide else 32 if "ymm" in wide else 16,
         "has_fma": "fmaf" not in head,
         "has_round": "floorf" not in head,
-        "has_f16_convert": "hfsf2" not in head and "h2f_ieee" not in head,
+        "has_f16_convert": "hfsf2" not in head and "h2f" not in head,
         "has_scale": "scalef" in narrow and "ldexp" not in narrow,
         "has_bf16": "vcvtneps2bf16" in narrow or "bfcvt" in narrow,
         "has_fp16": "vaddph" in narrow or ".8h" in narrow.partition("fadd")[2].partition("\n")[0],

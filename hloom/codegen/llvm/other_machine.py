@@ -31,6 +31,15 @@ _BASELINES = {"riscv64": "+m,+a,+f,+d,+c", "wasm32": "+simd128,+bulk-memory,+non
 """What everybody means who names no processor; LLVM's own choice has no floating point there, or no
 vectors."""
 
+_HARD_FLOAT = {
+    "arm": "+v6,+vfp2",
+    "thumbv7em": "+vfp4d16sp",
+    "thumbv8m.main": "+fp-armv8d16sp",
+    "thumbv8.1m.main": "+fp-armv8d16sp",
+}
+"""The same of triples whose numbers are handed over in registers for floats (`eabihf`,
+`gnueabihf`): the least that has such registers, as compilers for C take it."""
+
 
 @lru_cache(maxsize=64)
 def other_machine(triple: str, cpu: str = "", features: str = "") -> Machine:
@@ -48,6 +57,8 @@ def other_machine(triple: str, cpu: str = "", features: str = "") -> Machine:
     parsed_features(features)
     if not cpu and not features:
         features = _BASELINES.get(architecture, "")
+        if triple.endswith("hf"):
+            features = _HARD_FLOAT.get(architecture, features)
     code = "import sys; from hloom.codegen.llvm.other_machine import tell; tell(*sys.argv[1:])"
     done = subprocess.run(
         [sys.executable, "-c", code, triple, cpu, features],

@@ -2,28 +2,11 @@
 #include <string.h>
 
 #include <memory>
-#include <set>
 #include <vector>
 
-#include "communicator_in_process.h"
 #include "context.h"
 #include "devices.h"
 #include "team.h"
-
-// The devices that run one program: what they found out about who meets whom stays from run to run.
-struct hl_devices {
-  int64_t count;
-  hloom::Patience patience;
-  hloom::Operations operations;
-  std::mutex mutex;
-  std::set<hloom::Meeting*> under_way;
-  bool has_met = false;
-  int64_t stopped = -1;
-  int64_t runs = 0, meetings = 0;
-  std::vector<int64_t> barrier{};
-  std::vector<int64_t> here{};          // the devices of this process
-  std::unique_ptr<hloom::Span> span{};  // null: all are here
-};
 
 namespace hloom {
 namespace {
@@ -55,15 +38,6 @@ int32_t run_one(InProcess* own, hl_context* context, hl_main_function fn, void**
 }  // namespace
 }  // namespace hloom
 
-// Limits in nanoseconds: see Patience. Null: out of memory.
-HL_API hl_devices* hl_devices_new(int64_t count, int64_t warn_ns, int64_t terminate_ns,
-                                  int64_t most_ns) {
-  auto* made = new hl_devices{count, {warn_ns, terminate_ns, most_ns}, {}, {}, {}};
-  made->barrier = hloom::barrier_of(count);
-  for (int64_t k = 0; k < count; ++k) made->here.push_back(k);
-  return made;
-}
-
 // From here on, before the first run, these are devices of several processes: `process_of` says in
 // which each is. `program` tells programs apart that run across processes, and `fingerprint` must be
 // the same in all of them.
@@ -78,8 +52,6 @@ HL_API void hl_devices_across(hl_devices* devices, hl_processes* processes, int6
       new hloom::Span(all, static_cast<uint64_t>(program), fingerprint, std::move(places)));
 }
 
-HL_API void hl_devices_free(hl_devices* devices) { delete devices; }
-
 // Runs a program on all devices of this process at once, each with its context and base addresses.
 // Returns the first failure, with its sentence in `message`. Several runs may be under way, but of
 // one that is across processes.
@@ -93,6 +65,7 @@ HL_API int32_t hl_devices_run(hl_devices* devices, hl_context** contexts, hl_mai
     std::lock_guard<std::mutex> guard(devices->mutex);
     if (span != nullptr) span->set_run(devices->runs);
     is_first = !devices->has_met;
+    if (is_first) devices->barrier = hloom::barrier_of(devices->count);
     devices->has_met = true;
     devices->runs += 1;
     devices->meetings += is_first;
@@ -124,12 +97,6 @@ HL_API int32_t hl_devices_run(hl_devices* devices, hl_context** contexts, hl_mai
     message[size - 1] = 0;
   }
   return status;
-}
-
-// Ends all runs under way.
-HL_API void hl_devices_abort(hl_devices* devices, int32_t status, const char* message) {
-  std::lock_guard<std::mutex> guard(devices->mutex);
-  for (hloom::Meeting* meeting : devices->under_way) meeting->fail(status, message);
 }
 
 // A device that stops where it meets others, in runs under way and later ones; -1: none does.

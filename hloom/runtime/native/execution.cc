@@ -10,6 +10,7 @@
 #include "context.h"
 #include "devices.h"
 #include "guard.h"
+#include "launch.h"
 
 namespace hloom {
 namespace {
@@ -159,6 +160,12 @@ int32_t Execution::run(hl_context* context, hl_main_function entry) {
   return status;
 }
 
+int32_t Execution::run(hl_context* context, const Launch& launch, hl_main_function entry) {
+  int32_t status = execute(launch, context, entry == nullptr ? program_.entry : entry, table_);
+  has_run(status);
+  return status;
+}
+
 void Execution::has_run(int32_t status) {
   if (guarding) hl_guard_check(table_, static_cast<int64_t>(program_.fixed.size()));
   if (status != HL_OK) return;
@@ -220,6 +227,34 @@ HL_API int32_t hl_program_run(hl_program* program, hl_context* context, hl_main_
     if (status != HL_OK)
       problem = {status, "", used == nullptr ? "no memory" : hl_context_message(used), used};
     if (context == nullptr && used != nullptr) hl_program_put_back(program, used);
+  }
+  if (status == HL_OK) status = execution.hand_out(&problem);
+  if (status != HL_OK) hloom::remember(problem);
+  return status;
+}
+
+// Runs it once, as a caller says. `devices`: those with which it runs, `device` being its number among
+// them (replica * partitions + partition); null: alone. `pool` may be null, for its own.
+HL_API int32_t hl_program_run_launch(hl_program* program, hl_main_function entry,
+                                     hl_argument* arguments, hl_result* results, hl_pool* pool,
+                                     const hloom::UserData* user_data, int64_t user_data_count,
+                                     hl_devices* devices, int64_t device, int64_t local_device,
+                                     int64_t launch_id) {
+  hloom::Launch launch{pool,         {user_data_count, user_data},
+                       local_device, devices == nullptr ? nullptr : hloom::join,
+                       devices,      device,
+                       launch_id};
+  hloom::Problem problem;
+  hloom::Execution execution(*program, arguments, results);
+  int32_t status = execution.place(&problem);
+  if (status == HL_OK) {
+    hl_context* context = devices == nullptr ? hl_program_context(program)
+                                             : hloom::context_of_device(program, device);
+    status = context == nullptr ? HL_RESOURCE_EXHAUSTED : execution.run(context, launch, entry);
+    if (status != HL_OK)
+      problem = {status, "", context == nullptr ? "no memory" : hl_context_message(context),
+                 context};
+    if (context != nullptr) hl_program_put_back(program, context);
   }
   if (status == HL_OK) status = execution.hand_out(&problem);
   if (status != HL_OK) hloom::remember(problem);

@@ -13,6 +13,8 @@
 
 namespace hloom {
 
+struct Launch;
+
 class Execution {
  public:
   // Both arrays are as long as the program says, and are written by `hand_out`.
@@ -25,6 +27,7 @@ class Execution {
   // Finds memory for everything. On an error nothing has been changed.
   int32_t place(Problem* problem);
   int32_t run(hl_context* context, hl_main_function entry = nullptr);
+  int32_t run(hl_context* context, const Launch& launch, hl_main_function entry);
   // Base addresses by allocation, for who runs the program otherwise, and says when it has.
   void** table() { return table_; }
   void has_run(int32_t status);

@@ -25,6 +25,8 @@ extern "C" {
 
 typedef struct hloom_rt_program hloom_rt_program;
 typedef struct hloom_rt_started hloom_rt_started;
+typedef struct hloom_rt_pool hloom_rt_pool;
+typedef struct hloom_rt_devices hloom_rt_devices;
 
 /* Memory of the caller: a pointer, and how many bytes are there. */
 typedef struct {
@@ -75,6 +77,50 @@ void hloom_rt_cancel(hloom_rt_started* run);
 /* Waits for the end, frees the run, returns its status. */
 int32_t hloom_rt_wait(hloom_rt_started* run, char* error, size_t error_size);
 
+/* What a caller says of one run; all zeros: what hloom_rt_run does. */
+typedef struct {
+  int64_t type_id;
+  void* data;
+} hloom_rt_user_data;
+typedef struct {
+  hloom_rt_pool* pool;                 /* whose threads work on it; null: the program's own */
+  const hloom_rt_user_data* user_data; /* what handlers of custom calls find by a type's number */
+  size_t user_data_count;
+  hloom_rt_devices* devices; /* with which others it runs; null: alone */
+  int64_t device;            /* the global number of the device that it runs on, of `devices` */
+  int64_t local_device;      /* what handlers are told: its number in this process */
+  int64_t launch_id;         /* devices meet those of the same launch */
+} hloom_rt_options;
+
+/* Runs with options; user data is copied, the rest stays until the run has ended. A program for
+ * several devices is run once for each, at the same time, by threads of the caller's or
+ * hloom_rt_start_with: collectives join them. The n-th runs of all devices with a launch number
+ * belong together. */
+int32_t hloom_rt_run_with(hloom_rt_program* program, const hloom_rt_options* options,
+                          const hloom_rt_array* inputs, const hloom_rt_array* outputs,
+                          hloom_rt_array temp, char* error, size_t error_size);
+hloom_rt_started* hloom_rt_start_with(hloom_rt_program* program, const hloom_rt_options* options,
+                                      const hloom_rt_array* inputs, const hloom_rt_array* outputs,
+                                      hloom_rt_array temp, char* error, size_t error_size);
+
+/* So many threads, the caller's counted, for any number of programs. Null: no memory. */
+hloom_rt_pool* hloom_rt_pool_new(int32_t threads);
+void hloom_rt_pool_free(hloom_rt_pool* pool);
+
+/* How many devices a program is for. */
+int64_t hloom_rt_replica_count(const hloom_rt_program* program);
+int64_t hloom_rt_partition_count(const hloom_rt_program* program);
+/* The devices that run a program: assignment[r * partitions + p] is the global number of the one that
+ * is replica r and partition p; null: 0, 1, ... They give up waiting for one another after
+ * `patience_s` seconds in which nobody computes (0: 40). Null: `error`. */
+hloom_rt_devices* hloom_rt_devices_new(const hloom_rt_program* program, const int64_t* assignment,
+                                       double patience_s, char* error, size_t error_size);
+/* Nothing of them may be running. */
+void hloom_rt_devices_free(hloom_rt_devices* devices);
+
+/* In a handler: what the options of its run have under a type's number; null: nothing. */
+void* hloom_rt_user_data_of(hl_context* context, int64_t type_id);
+
 /* What handles the custom calls to a target, from the next load on (custom_call.h). */
 int32_t hloom_rt_register(const char* target, hl_handler handler, void* user);
 
@@ -83,6 +129,7 @@ void hloom_rt_use_sort(void);    /* sort, topk */
 void hloom_rt_use_fft(void);     /* fft */
 void hloom_rt_use_linalg(void);  /* cholesky, triangular-solve, JAX's calls of LAPACK */
 void hloom_rt_use_dynamic(void); /* arrays whose size is known when a program runs */
+void hloom_rt_use_devices(void); /* collectives, partition-id, replica-id, sends and receives */
 void hloom_rt_use_threads(void); /* parts of a program side by side, as threads > 1 has them */
 
 #ifdef __cplusplus

@@ -349,7 +349,7 @@ class Linker {
     return ok;
   }
 
-  // Tells perf, when HLOOM_PERF_MAP=1, what the functions are called.
+  // Tells perf, when HLOOM_PERF_MAP=1, what the functions are called, and the objects they are of.
   void describe_to_perf() {
     const char* asked = getenv("HLOOM_PERF_MAP");
     if (asked == nullptr || strcmp(asked, "1") != 0) return;
@@ -364,8 +364,9 @@ class Linker {
         for (const Elf64_Sym& s : object.symbols) {
           if (ELF64_ST_TYPE(s.st_info) != STT_FUNC) continue;
           if (Found found = find(object, s); found.known && s.st_shndx != SHN_UNDEF)
-            fprintf(file, "%llx %llx %s\n", static_cast<unsigned long long>(found.address),
-                    static_cast<unsigned long long>(s.st_size), object.symbol_name(s).data());
+            fprintf(file, "%llx %llx %s [%s]\n", static_cast<unsigned long long>(found.address),
+                    static_cast<unsigned long long>(s.st_size), object.symbol_name(s).data(),
+                    object.name.c_str());
         }
       fclose(file);
     }

@@ -7,10 +7,10 @@
 #include "linker.h"
 
 // Loads objects (copied: they may go afterwards) that form one program. `names` are for messages
-// (null: object 0, object 1, ...). `machine` is 0 for this machine, else the ELF number of another
-// one, whose code is linked to be looked at. Externals are symbols the objects may use; those with
-// external_is_data (null: none) are never reached through a jump. Null: `message` says why, one
-// problem per line.
+// and profilers (null: those of their modules; without one object 0, object 1, ...). `machine` is 0
+// for this machine, else the ELF number of another one, whose code is linked to be looked at.
+// Externals are symbols the objects may use; those with external_is_data (null: none) are never
+// reached through a jump. Null: `message` says why, one problem per line.
 HL_API hl_loaded* hl_load_objects(const void* const* objects, const int64_t* sizes,
                                   const char* const* names, int64_t count, int64_t machine,
                                   const char* const* external_names,
@@ -26,6 +26,7 @@ HL_API hl_loaded* hl_load_objects(const void* const* objects, const int64_t* siz
     object.name = names != nullptr ? names[i] : "object " + std::to_string(i);
     if (object.parse(&problems) && object.machine != wanted)
       problems.add("%s: for machine %u, not for %u", object.name.c_str(), object.machine, wanted);
+    if (names == nullptr && !object.module.empty()) object.name = object.module;
   }
   hl_loaded* loaded = nullptr;
   if (!problems.any()) {

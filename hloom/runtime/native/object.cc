@@ -199,6 +199,7 @@ bool Object::parse_symbols(Problems* problems) {
       return false;
     }
     const char* called = strings + symbol.st_name;
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_FILE) module = called;
     uint16_t index = symbol.st_shndx;
     if (index == SHN_UNDEF || index == SHN_ABS || index == SHN_COMMON) continue;
     if (index >= SHN_LORESERVE || index >= sections.size()) {

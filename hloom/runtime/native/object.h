@@ -40,6 +40,7 @@ struct Object {
   const uint8_t* data;
   uint64_t size;
   std::string name;
+  std::string_view module;  // the LLVM module it was made of; empty where it does not say
   uint16_t machine = 0;
   std::vector<Section> sections;
   std::vector<Elf64_Sym> symbols;

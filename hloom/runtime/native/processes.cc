@@ -145,19 +145,6 @@ hloom::Processes* of(hl_processes* processes) {
 
 }  // namespace
 
-// The processes of an MPI launcher; they stay until the process ends. Null: see the message.
-HL_API hl_processes* hl_processes_mpi(const char* libraries, char* message, int64_t size) {
-  static std::mutex mutex;
-  static hloom::Processes* only = nullptr;
-  std::lock_guard<std::mutex> guard(mutex);
-  if (only == nullptr) {
-    std::string why;
-    only = hloom::mpi_processes(libraries, &why);
-    if (only == nullptr) tell(why, message, size);
-  }
-  return reinterpret_cast<hl_processes*>(only);
-}
-
 HL_API int64_t hl_processes_rank(hl_processes* processes) { return of(processes)->rank(); }
 HL_API int64_t hl_processes_size(hl_processes* processes) { return of(processes)->size(); }
 

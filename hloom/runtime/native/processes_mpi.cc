@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <list>
 
+#include "host.h"
 #include "processes.h"
 #include "team.h"
 
@@ -358,3 +359,18 @@ Processes* mpi_processes(const char* libraries, std::string* message) {
 }
 
 }  // namespace hloom
+
+struct hl_processes;
+
+// The processes of an MPI launcher; they stay until the process ends. Null: see the message.
+HL_API hl_processes* hl_processes_mpi(const char* libraries, char* message, int64_t size) {
+  static std::mutex mutex;
+  static hloom::Processes* only = nullptr;
+  std::lock_guard<std::mutex> guard(mutex);
+  if (only == nullptr) {
+    std::string why;
+    only = hloom::mpi_processes(libraries, &why);
+    if (only == nullptr && size > 0) snprintf(message, size, "%s", why.c_str());
+  }
+  return reinterpret_cast<hl_processes*>(only);
+}

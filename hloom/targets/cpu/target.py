@@ -28,12 +28,12 @@ from hloom.passes.pipeline import PipelineOptions
 from hloom.plan.branches import BranchPlan
 from hloom.plan.buffer_assignment import BufferAssignment
 from hloom.plan.flights import flights
-from hloom.plan.order import Order
+from hloom.plan.order import Order, Schedule
 from hloom.program.program import Parameter, Processor, Program, Result
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.crash_notes import CrashNotes
 from hloom.runtime.processors import granted_threads
-from hloom.schedule.least_memory import least_memory_order, order_as_it_stands
+from hloom.schedule.least_memory import least_memory_order, order_as_it_stands, stated_order
 from hloom.targets.cpu.apart import kept_apart
 from hloom.targets.cpu.device import device_of
 from hloom.targets.cpu.lowering import Lowering, UnsupportedError
@@ -296,7 +296,7 @@ class CpuTarget:
         check_meaning(module)
         keep_own_sizes(module)
         with stage("passes"), blamed("step", "passes"):
-            module.schedule = None  # of another compiler's kernels, which passes change
+            given, module.schedule = module.schedule, None
             spaces = take_spaces(module, self.device)
             result, records = cpu_pipeline(self.device, self.left_out).run_recorded(
                 module, self._passes()
@@ -305,7 +305,7 @@ class CpuTarget:
             check_one_precision(module)
             check_static(module)
         with stage("schedule"), blamed("step", "schedule"):
-            order = self._order(module)
+            order = self._order(module, given)
         return Prepared(module, order, spaces, records)
 
     def placed(
@@ -317,9 +317,8 @@ class CpuTarget:
         simply = self.is_left_out("buffers")
         share = never if self.is_left_out("sharing") or simply else CpuShare()
         with stage("copies"), blamed("step", "buffers"):
-            copies = CopyOptions(
-                can_share=share, remove_existing=not simply, spaces=spaces, branches=branches
-            )
+            kept = simply or self.passes.disable_all_hlo_passes
+            copies = CopyOptions(share, remove_existing=not kept, spaces=spaces, branches=branches)
             insert_copies(module, order, copies)
         with stage("buffers"), blamed("step", "buffers"):
             options = AssignOptions(
@@ -339,11 +338,12 @@ class CpuTarget:
         names = frozenset(c.name for c in self.left_out if c.kind == "pass")
         return replace(self.passes, left_out=names) if names else self.passes
 
-    def _order(self, module: Module) -> Order:
+    def _order(self, module: Module, given: Schedule | None) -> Order:
         """The order in which a module runs."""
         if self.is_left_out("schedule"):
             return order_as_it_stands(module)
-        return least_memory_order(module, self.device.costs.concurrency_bytes)
+        stated = stated_order(module, given) if self.passes.disable_all_hlo_passes else None
+        return stated or least_memory_order(module, self.device.costs.concurrency_bytes)
 
     def is_left_out(self, step: str) -> bool:
         """Whether a step of compilation is to be done in its simplest way."""

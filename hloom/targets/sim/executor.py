@@ -11,6 +11,7 @@ from hloom.program.thunks.collective import CollectiveDone
 from hloom.program.thunks.thunk import walk
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.communicator.in_process import InProcess
+from hloom.runtime.execute_options import Launch
 from hloom.runtime.executor import Executor
 from hloom.targets.sim.simulate import Disturbance, Simulation, Timeline
 from hloom.targets.sim.streams import StreamAssignment, stream_assignment
@@ -55,6 +56,13 @@ class SimExecutor(Executor):
         if entry is not None:
             return super().run(leaves, entry)
         return self.simulated(None, [leaves])[0]
+
+    def run_launch(self, leaves: Sequence[Any], launch: Launch) -> list[Buffer | None]:
+        raise UsageError(
+            f"{self.program.name} is for simulated devices, which run all at once",
+            rule="device-count",
+            hint="run_devices takes arguments for each of them",
+        )
 
     def run_devices(
         self, devices: InProcess, leaves: Sequence[Sequence[Any]], entry: int | None = None

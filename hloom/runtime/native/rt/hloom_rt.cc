@@ -1,51 +1,28 @@
-// Saved programs for C programs: where every allocation stands during a run is decided here, as the
-// caller lends all memory; execution.cc does so for hosts that have buffers.
-#include "../hloom_rt.h"
-
+// Saved programs for C programs: loaded, described, and where every allocation stands during a run
+// (run.cc): the caller lends all memory. execution.cc does so for hosts that have buffers.
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <memory>
 #include <new>
-#include <string>
-#include <vector>
 
-#include "../context.h"
-#include "../loaded_program.h"
-#include "../saved.h"
+#include "program.h"
 #include "routines.h"
 
 namespace {
 
-constexpr size_t kTempAlignment = 64;
+using hloom::rt::kTempAlignment;
+using hloom::rt::Place;
+using hloom::rt::Stands;
+using hloom::rt::told;
+
 // Of inputs and outputs; outputs from 16 MiB on may be written past the caches (execution.cc).
 constexpr size_t kAlignment = 16;
 constexpr int64_t kStreamedBytes = int64_t{1} << 24;
-
-// Where an allocation stands in a run.
-enum class Stands : uint8_t { kFixed, kInput, kOutput, kTemp, kNowhere };
-struct Place {
-  Stands where = Stands::kNowhere;
-  size_t at = 0;  // the number of an input or output; a byte of the temporary memory
-};
-// What is brought to where it may be written before a run.
-struct CopyIn {
-  size_t input;
-  int64_t allocation, size_bytes;
-};
-// What is brought to an output after it.
-struct CopyOut {
-  int64_t allocation, offset;
-  size_t output;
-  int64_t size_bytes;
-};
 
 int64_t number_of(const std::vector<std::string>& names, const char* name) {
   for (size_t k = 0; k < names.size(); ++k)
@@ -53,52 +30,15 @@ int64_t number_of(const std::vector<std::string>& names, const char* name) {
   return -1;
 }
 
-int32_t told(int32_t status, std::string words, char* error, size_t size) {
+}  // namespace
+
+int32_t hloom::rt::told(int32_t status, std::string words, char* error, size_t size) {
   // A damaged name may have anything in it; words end where they end.
   for (char& c : words)
     if (c == 0) c = '?';
   if (error != nullptr && size > 0) snprintf(error, size, "%s", words.c_str());
   return status;
 }
-
-}  // namespace
-
-struct hloom_rt_program {
-  hl_program* core = nullptr;
-  hl_pool* pool = nullptr;
-  void* mapped = nullptr;
-  size_t mapped_bytes = 0;
-  std::vector<std::string> input_texts, output_texts, input_names, output_names;
-  std::vector<hloom_rt_shape> inputs, outputs;
-  std::vector<size_t> output_results;  // the result of the core that each output is
-  std::vector<Place> places;           // by allocation
-  std::vector<CopyIn> copies_in;
-  std::vector<CopyOut> copies_out;
-  size_t temp_bytes = 0;
-
-  ~hloom_rt_program() {
-    if (core != nullptr) hl_program_release(core);
-    if (pool != nullptr) hl_pool_free(pool);
-    if (mapped != nullptr) munmap(mapped, mapped_bytes);
-  }
-  size_t room(int64_t size_bytes) {
-    size_t at = (temp_bytes + kTempAlignment - 1) / kTempAlignment * kTempAlignment;
-    temp_bytes = at + static_cast<size_t>(size_bytes);
-    return at;
-  }
-  void describe(const hloom::saved::File& file);
-  void place();
-};
-
-struct hloom_rt_started {
-  hloom_rt_program* program;
-  std::vector<hloom_rt_array> inputs, outputs;
-  hloom_rt_array temp;
-  hl_context* context;
-  pthread_t thread;
-  std::atomic<int32_t> is_done{0};
-  int32_t status = 0;
-};
 
 // Which memory programs take and give, as people write it.
 void hloom_rt_program::describe(const hloom::saved::File& file) {
@@ -213,90 +153,14 @@ hloom_rt_program* loaded(const void* data, size_t size, int32_t threads,
   std::string_view record = file.section(hloom::saved::kProgram);
   hloom::saved::Program row;
   memcpy(&row, record.data(), sizeof(row));
-  if (row.replicas * row.partitions != 1)
-    return refused(program->core->name + " is for several devices, and this runtime has one");
+  if (row.replicas < 1 || row.partitions < 1 ||
+      row.partitions > hloom::rt::kMostDevices / row.replicas)
+    return refused("a saved program is malformed");
+  program->replicas = row.replicas;
+  program->partitions = row.partitions;
   program->describe(file);
   program->place();
   return program.release();
-}
-
-std::string short_array(const char* what, size_t k, const hloom_rt_array& a,
-                        const hloom_rt_shape& shape) {
-  bool is_aligned = reinterpret_cast<uintptr_t>(a.data) % shape.alignment == 0;
-  if (shape.size_bytes == 0 ||
-      (a.data != nullptr && a.size_bytes == shape.size_bytes && is_aligned))
-    return "";
-  char words[256];
-  snprintf(words, sizeof(words), "%s %zu is %zu bytes at %p; %s takes %zu at a multiple of %zu",
-           what, k, a.size_bytes, a.data, shape.text, shape.size_bytes, shape.alignment);
-  return words;
-}
-
-std::string misfit(const hloom_rt_program& p, const hloom_rt_array* inputs,
-                   const hloom_rt_array* outputs, const hloom_rt_array& temp) {
-  std::string words;
-  for (size_t k = 0; k < p.inputs.size() && words.empty(); ++k)
-    words = short_array("input", k, inputs[k], p.inputs[k]);
-  for (size_t k = 0; k < p.outputs.size() && words.empty(); ++k)
-    words = short_array("output", k, outputs[k], p.outputs[k]);
-  if (!words.empty() || p.temp_bytes == 0) return words;
-  if (temp.data == nullptr || temp.size_bytes < p.temp_bytes ||
-      reinterpret_cast<uintptr_t>(temp.data) % kTempAlignment != 0) {
-    char text[160];
-    snprintf(text, sizeof(text),
-             "temporary memory is %zu bytes at %p; %zu at a multiple of %zu are"
-             " needed",
-             temp.size_bytes, temp.data, p.temp_bytes, kTempAlignment);
-    return text;
-  }
-  return "";
-}
-
-int32_t run(hloom_rt_program& p, hl_context* context, const hloom_rt_array* inputs,
-            const hloom_rt_array* outputs, const hloom_rt_array& temp) {
-  constexpr size_t kFew = 256;
-  void* few[kFew];
-  std::vector<void*> many(p.places.size() > kFew ? p.places.size() : 0);
-  void** table = many.empty() ? few : many.data();
-  for (size_t k = 0; k < p.places.size(); ++k) {
-    const Place& place = p.places[k];
-    switch (place.where) {
-      case Stands::kFixed:
-        table[k] = p.core->fixed[k];
-        break;
-      case Stands::kInput:
-        table[k] = inputs[place.at].data;
-        break;
-      case Stands::kOutput:
-        table[k] = outputs[place.at].data;
-        break;
-      case Stands::kTemp:
-        table[k] = static_cast<char*>(temp.data) + place.at;
-        break;
-      case Stands::kNowhere:
-        table[k] = nullptr;
-    }
-  }
-  for (const CopyIn& c : p.copies_in) {
-    void* to = table[c.allocation];
-    if (c.size_bytes > 0 && to != inputs[c.input].data)
-      memcpy(to, inputs[c.input].data, static_cast<size_t>(c.size_bytes));
-  }
-  int32_t status = hl_execute(context, p.core->entry, table);
-  if (status != HL_OK) return status;
-  for (const CopyOut& c : p.copies_out)
-    if (c.size_bytes > 0)
-      memmove(outputs[c.output].data, static_cast<char*>(table[c.allocation]) + c.offset,
-              static_cast<size_t>(c.size_bytes));
-  return HL_OK;
-}
-
-void* in_thread(void* argument) {
-  auto* each = static_cast<hloom_rt_started*>(argument);
-  each->status =
-      run(*each->program, each->context, each->inputs.data(), each->outputs.data(), each->temp);
-  each->is_done.store(1, std::memory_order_release);
-  return nullptr;
 }
 
 }  // namespace
@@ -345,6 +209,9 @@ size_t hloom_rt_input_count(const hloom_rt_program* program) { return program->i
 size_t hloom_rt_output_count(const hloom_rt_program* program) { return program->outputs.size(); }
 size_t hloom_rt_temp_bytes(const hloom_rt_program* program) { return program->temp_bytes; }
 
+int64_t hloom_rt_replica_count(const hloom_rt_program* program) { return program->replicas; }
+int64_t hloom_rt_partition_count(const hloom_rt_program* program) { return program->partitions; }
+
 hloom_rt_shape hloom_rt_input(const hloom_rt_program* program, size_t number) {
   if (number < program->inputs.size()) return program->inputs[number];
   return {nullptr, nullptr, 0, 1, -1};
@@ -361,62 +228,6 @@ int64_t hloom_rt_input_number(const hloom_rt_program* program, const char* name)
 
 int64_t hloom_rt_output_number(const hloom_rt_program* program, const char* name) {
   return number_of(program->output_names, name);
-}
-
-int32_t hloom_rt_run(hloom_rt_program* program, const hloom_rt_array* inputs,
-                     const hloom_rt_array* outputs, hloom_rt_array temp, char* error,
-                     size_t error_size) {
-  std::string words = misfit(*program, inputs, outputs, temp);
-  if (!words.empty()) return told(HL_INVALID_ARGUMENT, words, error, error_size);
-  hl_context* context = hl_program_context(program->core);
-  if (context == nullptr)
-    return told(HL_RESOURCE_EXHAUSTED, "no memory for a run", error, error_size);
-  int32_t status = run(*program, context, inputs, outputs, temp);
-  if (status != HL_OK) told(status, hl_context_message(context), error, error_size);
-  hl_program_put_back(program->core, context);
-  return status;
-}
-
-hloom_rt_started* hloom_rt_start(hloom_rt_program* program, const hloom_rt_array* inputs,
-                                 const hloom_rt_array* outputs, hloom_rt_array temp, char* error,
-                                 size_t error_size) {
-  std::string words = misfit(*program, inputs, outputs, temp);
-  auto* run = words.empty() ? new (std::nothrow) hloom_rt_started : nullptr;
-  hl_context* context = run != nullptr ? hl_program_context(program->core) : nullptr;
-  if (context == nullptr) {
-    delete run;
-    told(0, words.empty() ? "no memory for a run" : words, error, error_size);
-    return nullptr;
-  }
-  run->program = program;
-  run->inputs.assign(inputs, inputs + program->inputs.size());
-  run->outputs.assign(outputs, outputs + program->outputs.size());
-  run->temp = temp;
-  run->context = context;
-  if (int failed = pthread_create(&run->thread, nullptr, in_thread, run); failed != 0) {
-    hl_program_put_back(program->core, context);
-    delete run;
-    told(0, std::string("no thread for a run: ") + strerror(failed), error, error_size);
-    return nullptr;
-  }
-  return run;
-}
-
-int32_t hloom_rt_is_done(const hloom_rt_started* run) {
-  return run->is_done.load(std::memory_order_acquire);
-}
-
-void hloom_rt_cancel(hloom_rt_started* run) { hl_cancel(run->context); }
-
-int32_t hloom_rt_wait(hloom_rt_started* run, char* error, size_t error_size) {
-  pthread_join(run->thread, nullptr);
-  int32_t status = run->status;
-  if (status != HL_OK) told(status, hl_context_message(run->context), error, error_size);
-  // Whoever cancelled it came too late, perhaps.
-  __atomic_store_n(&run->context->cancel, 0, __ATOMIC_RELAXED);
-  hl_program_put_back(run->program->core, run->context);
-  delete run;
-  return status;
 }
 
 int32_t hloom_rt_register(const char* target, hl_handler handler, void* user) {

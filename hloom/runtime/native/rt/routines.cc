@@ -52,6 +52,12 @@ const Owner kOwners[] = {
     {"hl_pad_ordered", "hloom_rt_use_dynamic()"},
     {"hl_slice_ordered", "hloom_rt_use_dynamic()"},
     {"hl_run_concurrently", "hloom_rt_use_threads()"},
+    {"hl_collective_start", "hloom_rt_use_devices()"},
+    {"hl_collective_done", "hloom_rt_use_devices()"},
+    {"hl_collective", "hloom_rt_use_devices()"},
+    {"hl_send", "hloom_rt_use_devices()"},
+    {"hl_receive", "hloom_rt_use_devices()"},
+    {"hl_device_number", "hloom_rt_use_devices()"},
 };
 
 }  // namespace
@@ -72,7 +78,7 @@ std::string lacking(const std::string& problem) {
   if (at == problem.npos) return "";
   size_t end = problem.find(' ', at + 7);
   return "the program needs " + problem.substr(at + 7, end - at - 7) +
-         ", which this runtime has not (collectives, infeed and outfeed, send and receive)";
+         ", which this runtime has not (infeed and outfeed, sends to the host)";
 }
 
 }  // namespace rt
