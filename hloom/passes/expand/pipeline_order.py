@@ -45,6 +45,7 @@ from hloom.passes.expand.stochastic_convert_decomposer import StochasticConvertD
 from hloom.passes.expand.zero_sized_hlo_elimination import ZeroSizedHloElimination
 from hloom.passes.layout.transpose_propagation import TransposePropagation
 from hloom.passes.normalize.conditional_to_select import ConditionalToSelect
+from hloom.passes.normalize.dot_result_order import DotResultOrder
 from hloom.passes.normalize.gather_simplifier import GatherSimplifier
 from hloom.passes.normalize.reshape_mover import ReshapeMover
 from hloom.passes.normalize.scatter_simplifier import ScatterSimplifier
@@ -103,6 +104,7 @@ EXPANSION: tuple[Pass, ...] = (
     TransposeFolding(),  # before canonical forms, which take any numbers apart
     ConvolutionCanonicalization(),  # may leave dots
     TransposeFolding(fold_convolutions=False),  # into those dots
+    DotResultOrder(),  # before transposes of products are moved anywhere else
     TransposePropagation(),  # the last place where dots still take any order of dimensions
     DotDecomposer(),
     AlgebraicSimplifier(),  # reshapes and transposes that met
