@@ -233,6 +233,8 @@ def _permutes(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> It
     counts = [array.count(axes) for axes in at.dims]
     if counts == [array.count(axes) for axes in target.dims]:
         options[target.whole()] = None
+    elif (mixed := _beginning_as(array, at, target, counts)) is not None:
+        options[mixed] = None
     for d, (have, want) in enumerate(zip(at.dims, target.dims)):
         if not have or have == want:
             continue
@@ -255,3 +257,29 @@ def _permutes(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> It
             yield ReshardStep(
                 "collective-permute", -1, (), after, -1, received + STEP_BYTES, received
             )
+
+
+def _beginning_as(
+    array: ArrayOnMesh, at: Tiling, target: Tiling, counts: list[int]
+) -> Tiling | None:
+    """A tiling by the same axes into as many tiles, each dimension beginning with axes of the
+    target: what is left over is then exchanged from one dimension to another. None where there is
+    none, or as many tiles are cut by other axes."""
+    left, dims = dict.fromkeys(a for axes in at.dims for a in axes), list[Axes]()
+    for tiles, want in zip(counts, target.dims):
+        head: Axes = ()
+        for a in want:
+            if a not in left or tiles % array.count((*head, a)):
+                break
+            head = (*head, a)
+        for a in head:
+            del left[a]
+        dims.append(head)
+    for d, tiles in enumerate(counts):
+        for a in list(left):
+            if tiles % array.count((*dims[d], a)) == 0 and array.sizes[a] > 1:
+                dims[d] = (*dims[d], a)
+                del left[a]
+    if left or [array.count(axes) for axes in dims] != counts:
+        return None
+    return Tiling(tuple(dims))

@@ -38,6 +38,9 @@ class Phase(IntEnum):
     """Along dimensions whose elements move: slices, padding, windows."""
 
 
+BORDERS = ("SPMDFullToShardShape", "SPMDShardToFullShape")
+"""Calls that give the part of a value inside of a region, and the value of its parts."""
+
 _EARLY = opcodes(ELEMENTWISE, RESHAPES, FORWARDS, also=("transpose", "copy"))
 
 
@@ -52,6 +55,9 @@ class Step:
     is_early: bool
     extends: tuple[bool, bool] = (True, True)
     """Whether operands may be cut further, and whether results may."""
+    is_border: bool = False
+    """Whether the nodes are a value outside of a region that the program partitions itself, and
+    its part inside."""
 
 
 class Propagation:
@@ -76,6 +82,8 @@ class Propagation:
                     self._add(Step(i, table, [*operands, *results], i.opcode in _EARLY))
                 elif i.opcode == "custom-call" and i.attrs.custom_call_target == BARRIER:
                     self._barrier(i)
+                elif i.opcode == "custom-call" and i.attrs.custom_call_target in BORDERS:
+                    self._border(i)
         handed = [(h.at, h.source, h.target) for h in self.nodes.flow.handed]
         alike = [(target[0], source, target) for source, target in self.nodes.alike]
         for at, source, target in [*handed, *alike]:
@@ -93,6 +101,15 @@ class Propagation:
         a, b = self._operand(i.operands[0]), self.nodes.of(i)
         ways = "backward" in allowed, "forward" in allowed
         self._add(Step(i, _identity(b), [a, b], True, ways))
+
+    def _border(self, i: Instruction) -> None:
+        """Axes that a region leaves to us go on through its border."""
+        if len(i.operands) != 1 or not i.shape.is_array or not i.operands[0].shape.is_array:
+            return
+        nodes = [self._operand(i.operands[0]), self.nodes.of(i)]
+        if i.attrs.custom_call_target == BORDERS[1]:
+            nodes.reverse()
+        self._add(Step(i, _identity(nodes[0]), nodes, True, is_border=True))
 
     def _operand(self, x: Instruction) -> Node:
         """A tuple's node is never cut: its factors are none."""
@@ -137,6 +154,8 @@ class Propagation:
 
     def _step(self, step: Step, phase: Phase) -> list[Node]:
         """Cut the values of one instruction as the largest of them are; those that changed."""
+        if step.is_border:
+            return _crossed(step, self.nodes)
         cut = [n for n in step.nodes if n.is_cut]
         if not cut:
             return []
@@ -276,6 +295,32 @@ class Propagation:
         return taken
 
 
+def _crossed(step: Step, nodes: Nodes) -> list[Node]:
+    """Cut a value inside of a region as outside, or outside as inside, along the axes that are not
+    the program's own; those that changed."""
+    outer, inner = step.nodes
+    own = inner.manual - outer.manual
+    if inner.all_manual or inner.space is None or outer.space not in (None, inner.space):
+        return []
+    changed: dict[Node, None] = {}
+    for d, (around, within) in enumerate(zip(outer.dims, inner.dims)):
+        head = tuple([a for a in around if a in own])
+        rest = around[len(head) :]
+        if around[: len(head)] != head:
+            continue  # parts inside are not whole tiles of it
+        for node, have, want in ((inner, within, rest), (outer, around, head + within)):
+            more = want[len(have) :]
+            fits = node.is_open[d] and more and want[: len(have)] == have
+            if not fits or not node.used.isdisjoint(more):
+                continue
+            if inner.shape.dims[d] % nodes.spaces.spaces[inner.space].size(want[-len(more) :]):
+                continue
+            node.dims[d], node.space, node.source = want, inner.space, step.at.name
+            node.why.append(f"through the border of a region at %{step.at.name}")
+            changed[node] = None
+    return list(changed)
+
+
 def _may(kind: Kind, phase: Phase) -> bool:
     if kind == Kind.WHOLE:
         return False
@@ -300,7 +345,7 @@ def _spread_manual(nodes: Nodes, steps: list[Step]) -> None:
     readers: dict[Node, list[Node]] = defaultdict(list)
     makers: dict[Node, list[Node]] = defaultdict(list)
     for step in steps:
-        count = len(step.table.operands)
+        count = 0 if step.is_border else len(step.table.operands)
         for x in step.nodes[:count]:
             for y in step.nodes[count:]:
                 readers[x].append(y)
@@ -321,8 +366,18 @@ def _manual(node: Node) -> tuple[bool, frozenset[int]]:
 
 
 def _take_manual(node: Node, source: Node) -> bool:
-    if node.stated is not None or _manual(node) != (False, frozenset()):
+    if _manual(node) != (False, frozenset()):
+        return False
+    if node.stated is not None and not _speaks_of_others(node, source):
         return False
     node.all_manual, node.manual, node.space = source.all_manual, source.manual, source.space
     node.why.append("in a region that the program partitions itself")
     return True
+
+
+def _speaks_of_others(node: Node, source: Node) -> bool:
+    """Whether what is said of a value within a region leaves dimensions open, or cuts them, along
+    axes that are not the region's own: these it takes for granted."""
+    if source.all_manual or node.space not in (None, source.space):
+        return False
+    return node.used.isdisjoint(source.manual) and (node.is_cut or any(node.is_open))

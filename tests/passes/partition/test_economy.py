@@ -164,3 +164,69 @@ def test_what_a_loop_slices_in_every_step_is_gathered_before_it_where_there_is_r
     rest: int, moved: dict[str, int]
 ) -> None:
     assert traffic(cut_and_compared(SCAN.format(rest=rest))) == moved
+
+
+def test_what_is_cut_by_two_axes_changes_places_without_a_gather() -> None:
+    """Tiles are handed on, and what the axes differ by is exchanged."""
+    for first, second, most in ((4, 2, 2048 + 1024), (2, 4, 2048 + 1024), (8, 2, 1024 + 768)):
+        count = first * second
+        cut = cut_and_compared(
+            f"""ENTRY main {{
+  x = f32[64,64] parameter(0), sharding={{devices=[{first},{second}]<=[{count}]}}
+  ROOT y = f32[64,64] transpose(x), dimensions={{1,0}},
+    sharding={{devices=[{first},{second}]<=[{count}]}}
+}}""",
+            count,
+        )
+        assert traffic(cut).keys() <= {"collective-permute", "all-to-all"}
+        assert sum(traffic(cut).values()) <= most
+
+
+REGION = """cond { s = (s32[], f32[2,8]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(k, n), direction=LT }
+
+body { s = (s32[], f32[2,8]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(k, one)
+  x = f32[2,8] get-tuple-element(s), index=1
+  p = f32[2,8] collective-permute(x), channel_id=1, source_target_pairs={{0,2},{1,3},{2,0},{3,1}}
+  y = f32[2,8] multiply(p, p)
+  OPEN
+  ROOT t = (s32[], f32[2,8]) tuple(next, LAST) }
+
+ENTRY main {
+  x = f32[4,8] parameter(0), sharding={mesh['a'=2,'b'=2], [{'a'}, {'b'}]}
+  i = f32[2,8] custom-call(x), custom_call_target="SPMDFullToShardShape",
+    sharding={mesh['a'=2,'b'=2], [{?}, {?}], manual={'a'}}
+  zero = s32[] constant(0)
+  t = (s32[], f32[2,8]) tuple(zero, i)
+  w = (s32[], f32[2,8]) while(t), condition=cond, body=body
+  o = f32[2,8] get-tuple-element(w), index=1
+  ROOT r = f32[4,8] custom-call(o), custom_call_target="SPMDShardToFullShape",
+    sharding={mesh['a'=2,'b'=2], [{'a', ?}, {?}]}
+}"""
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_axes_that_a_region_leaves_to_us_cut_what_is_inside(is_open: bool) -> None:
+    """Also where something inside says that its dimensions are open, and nothing of the region's
+    own axes."""
+    marked = 'z = f32[2,8] custom-call(y), custom_call_target="Sharding", '
+    marked += "sharding={mesh['a'=2,'b'=2], [{?}, {?}]}"
+    text = REGION.replace("OPEN", marked if is_open else "")
+    text = text.replace("LAST", "z" if is_open else "y")
+    module = parsed(text)
+    cut = partitioned(module)
+    hloom.verify(cut)
+    permutes = [i for i in cut.instructions() if i.opcode == "collective-permute"]
+    assert [i.shape.dims for i in permutes] == [(2, 4)]
+    assert traffic(cut).keys() == {"collective-permute"}
+    x = np.random.default_rng(0).random((4, 8), dtype=np.float32)
+    parts = split_arguments(cut, [hloom.Literal.of(x)])
+    found = [np.asarray(r.array) for r in evaluate_lockstep(cut, parts)]
+    joined = join_array(found, cut.spmd_output_sharding, (4, 8))
+    turned = np.concatenate([x[2:], x[:2]]) ** 8
+    np.testing.assert_allclose(joined, turned, rtol=1e-5)
