@@ -76,6 +76,9 @@ def _registers(device: Device) -> int:
     return int(device.compute.vector_registers * REGISTER_SHARE)
 
 
+OfTile = Callable[[list[Affine], Affine], None]
+
+
 class _Columns:
     """Writes one step: a block of columns."""
 
@@ -102,27 +105,19 @@ class _Columns:
 
     def write(self, number: Value, blocks: int, columns: int) -> None:
         """One of the blocks; the last may be smaller."""
-        at = self.e.indices.scalar(number, 0, blocks - 1)
-        self.e.one_tile(at, self.block, columns, self._block)
-
-    def _block(self, start: Affine, size: int) -> None:
         accumulators = sum(len(reduce_inputs(x)) for x in self.form.reduces)
-        if -(-size // self.lanes) * accumulators <= _registers(self.e.device):
-            self._in_registers(start, size)
+        if blocks == 1 and -(-columns // self.lanes) * accumulators <= _registers(self.e.device):
+            self._in_registers(ZERO, columns)
         else:
-            self._in_memory(start, size)
+            self._in_memory(self.e.indices.scalar(number, 0, blocks - 1), blocks, columns)
 
     # -- positions
 
     def _pieces(self, size: int) -> list[tuple[int, int]]:
-        """Where tiles begin, and how many lanes each has: full ones, then powers of two."""
+        """Where tiles begin, and how many lanes each has: full ones, then the rest."""
         full = size - size % self.lanes
         pieces = [(k, self.lanes) for k in range(0, full, self.lanes)]
-        while full < size:
-            lanes = 1 << ((size - full).bit_length() - 1)
-            pieces.append((full, lanes))
-            full += lanes
-        return pieces
+        return [*pieces, (full, size - full)] if full < size else pieces
 
     def _columns_at(self, start: Affine, lanes: int) -> list[Affine]:
         e = self.e
@@ -256,29 +251,17 @@ class _Columns:
             e.tile = shape
             self._finish(columns, results[number * each : (number + 1) * each])
 
-    def _in_memory(self, start: Affine, size: int) -> None:
+    def _in_memory(self, number: Affine, blocks: int, columns: int) -> None:
         e, b = self.e, self.emitter.builder
         inputs = [y for x in self.form.reduces for y in reduce_inputs(x)]
         # What is being summed, and what it will be joined to.
         scratch: list[list[Value]] = []
-        full = size - size % self.lanes
-
-        def tiles(write: Callable[[list[Affine], Affine], None]) -> None:
-            """Calls `write(columns, offset)` for every tile of the block."""
-
-            def one(k: Affine) -> Sequence[Value]:
-                write(self._columns_at(start.plus(k), self.lanes), k)
-                return ()
-
-            e.loop(full, (), one, step=self.lanes)
-            for begin, lanes in self._pieces(size):
-                if begin >= full:
-                    write(self._columns_at(start.plus(begin), lanes), constant(begin))
+        tiles = self._tiles(number, blocks, columns)
 
         def fill(values: Callable[[tuple[int, ...]], list[Value]]) -> Sequence[Value]:
             """Begin sums of their own."""
             with b.at(0):
-                scratch.append([b.alloc(y.shape.dtype, size) for y in inputs])
+                scratch.append([b.alloc(y.shape.dtype, self.block) for y in inputs])
             tiles(lambda columns, k: keep(k, values(e.tile)))
             return ()
 
@@ -316,6 +299,55 @@ class _Columns:
         restart = Restart(lambda: fill(self._neutral), join) if is_cut else None
         self._stream((), step, restart)
         tiles(lambda columns, k: self._finish(columns, kept_accumulators(k, scratch[-1])))
+
+    def _tiles(self, number: Affine, blocks: int, columns: int) -> Callable[[OfTile], None]:
+        """What calls `write(columns, offset)` for every tile of a block. What is left behind the
+        last whole vector of all columns is the last tile of the last block: so all blocks are one
+        code, and no row has its end written in pieces."""
+        e, b, block = self.e, self.emitter.builder, self.block
+        start = number.times(block)
+        full = columns - columns % self.lanes
+        first = e.scalar(start)
+        upper: Value | int = full
+        if blocks > 1:
+            upper = b.binary("add", first, b.index(block))
+            if columns % block:
+                upper = b.binary("minimum", upper, b.index(full))
+
+        def tiles(write: OfTile) -> None:
+            def one(k: Value) -> Sequence[Value]:
+                at = e.indices.scalar(k, 0, full - self.lanes, self.lanes)
+                write(self._columns_at(at, self.lanes), at.plus(start.times(-1)))
+                return ()
+
+            def rest() -> Sequence[Value]:
+                at = constant(full)
+                write(self._columns_at(at, columns - full), at.plus(-(blocks - 1) * block))
+                return ()
+
+            if full:
+                e.for_(first, upper, self.lanes, (), one)
+            if full < columns:
+                self._in_last(number, blocks, rest)
+
+        return tiles
+
+    def _in_last(self, number: Affine, blocks: int, write: Callable[[], Sequence[Value]]) -> None:
+        """Writes what the last block does alone."""
+        e, b = self.e, self.emitter.builder
+        if blocks == 1:
+            write()
+            return
+
+        def inside() -> Sequence[Value]:
+            # Elsewhere what is read there would be read by all blocks.
+            floor, e.floor = e.floor, b.depth
+            write()
+            e.forget(b.depth)
+            e.floor = floor
+            return ()
+
+        b.if_(b.compare("EQ", e.scalar(number), b.index(blocks - 1)), inside, lambda: ())
 
     def _finish(self, columns: list[Affine], values: Sequence[Value]) -> None:
         """Store the results for one tile, whose reductions are known."""
