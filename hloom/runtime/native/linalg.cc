@@ -16,12 +16,7 @@ int32_t cholesky(hl_context* ctx, int64_t batch, int64_t n, bool lower, const T*
   using R = Real<T>;
   Fortran f = lapack<T>("potrf", n, 64);
   const Dense<T>& d = dense<T>();
-  return batched(ctx, batch, n * n * n / 8 + n * n, 64, (bool)f, [&](int64_t i, void*) {
-    T* a = out + i * n * n;
-    if (out != in) memcpy(a, in + i * n * n, n * n * sizeof(T));
-    int64_t info = 0, size = n;
-    if (f) f(lower ? "U" : "L", &size, a, &size, &info), info = info_of(info);
-    else info = d.potrf(!lower, n, a, n);
+  auto finish = [&](T* a, int64_t info) {  // zeros in the other triangle; NaN where it failed
     for (int64_t r = 0; r < n; r++)
       for (int64_t c = 0; c < n; c++) {
         if (info) a[r * n + c] = T((R)NAN);
@@ -30,6 +25,22 @@ int32_t cholesky(hl_context* ctx, int64_t batch, int64_t n, bool lower, const T*
     if constexpr (kIsComplex<T>)
       if (info)
         for (int64_t k = 0; k < n * n; k++) a[k].im = (R)0;
+  };
+  if (fits_lanes<T>(batch, n, n * n))
+    return in_lanes<T>(ctx, batch, n * n * n / 8 + n * n, [&](int64_t first, int64_t count) {
+      T* a = out + first * n * n;
+      if (out != in) memcpy(a, in + first * n * n, count * n * n * sizeof(T));
+      int32_t info[kLanes<T>];
+      d.potrf_lanes(!lower, n, count, a, info);
+      for (int64_t l = 0; l < count; l++) finish(a + l * n * n, info[l]);
+    });
+  return batched(ctx, batch, n * n * n / 8 + n * n, 64, (bool)f, [&](int64_t i, void*) {
+    T* a = out + i * n * n;
+    if (out != in) memcpy(a, in + i * n * n, n * n * sizeof(T));
+    int64_t info = 0, size = n;
+    if (f) f(lower ? "U" : "L", &size, a, &size, &info), info = info_of(info);
+    else info = d.potrf(!lower, n, a, n);
+    finish(a, info);
   });
 }
 
@@ -39,6 +50,12 @@ int32_t triangular_solve(hl_context* ctx, int64_t batch, int64_t m, int64_t n, b
   int64_t k = left ? m : n;
   Fortran f = lapack<T>("trsm", k, 64);
   const Dense<T>& d = dense<T>();
+  if (fits_lanes<T>(batch, k, m * n) && (left || m < kSides))
+    return in_lanes<T>(ctx, batch, k * m * n / 4 + m * n, [&](int64_t first, int64_t count) {
+      T* y = out + first * m * n;
+      if (out != b) memcpy(y, b + first * m * n, count * m * n * sizeof(T));
+      d.trsm_lanes(!left, !lower, trans, unit, n, m, count, a + first * k * k, y);
+    });
   return batched(ctx, batch, k * m * n / 4 + m * n, 64, (bool)f, [&](int64_t i, void*) {
     const T* x = a + i * k * k;
     T* y = out + i * m * n;

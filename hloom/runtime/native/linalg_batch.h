@@ -99,4 +99,20 @@ int32_t batched(hl_context* ctx, int64_t batch, int64_t points, int64_t bytes, b
                   : HL_OK;
 }
 
+// Whether matrices of this order, with so many elements or elements of right-hand sides, are done
+// side by side.
+template <class T>
+bool fits_lanes(int64_t batch, int64_t order, int64_t elements) {
+  return !kIsComplex<T> && batch > 1 && order > 0 && order <= kLanesMost && elements > 0 &&
+         elements <= kLanesElements;
+}
+
+// body(first, count) for each kLanes matrices of a batch, of so much work each.
+template <class T, class F>
+int32_t in_lanes(hl_context* ctx, int64_t batch, int64_t points, const F& body) {
+  constexpr int64_t many = kLanes<T>;
+  return batched(ctx, (batch + many - 1) / many, points * many, 64, false,
+                 [&](int64_t i, void*) { body(i * many, std::min(many, batch - i * many)); });
+}
+
 }  // namespace hloom

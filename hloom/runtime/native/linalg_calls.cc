@@ -88,6 +88,11 @@ int32_t potrf(hl_context* ctx, const hl_call_frame* frame) {
   if (c.wrong) return c.refuse();
   c.copy(0, 0, c.batch * n * n * sizeof(T));
   Fortran f = lapack<T>("potrf", n, 64);
+  if (fits_lanes<T>(c.batch, n, n * n))
+    return in_lanes<T>(ctx, c.batch, n * n * n / 8 + n, [&](int64_t first, int64_t count) {
+      T* a = c.out<T>(0) + first * n * n;
+      dense<T>().potrf_lanes(uplo == 'L', n, count, a, c.out<int32_t>(1) + first);
+    });
   return batched(ctx, c.batch, n * n * n / 8, 64, (bool)f, [&](int64_t i, void*) {
     T* a = c.out<T>(0) + i * n * n;
     int64_t info = 0;
@@ -105,6 +110,11 @@ int32_t getrf(hl_context* ctx, const hl_call_frame* frame) {
   int64_t m = c.rows, n = c.columns, k = std::min(m, n);
   c.copy(0, 0, c.batch * m * n * sizeof(T));
   Fortran f = lapack<T>("getrf", k);
+  if (fits_lanes<T>(c.batch, std::max(m, n), m * n))
+    return in_lanes<T>(ctx, c.batch, m * n * k / 8 + n, [&](int64_t first, int64_t count) {
+      dense<T>().getrf_lanes(m, n, count, c.out<T>(0) + first * m * n,
+                             c.out<int32_t>(1) + first * k, c.out<int32_t>(2) + first);
+    });
   return batched(ctx, c.batch, m * n * k / 8, 8 * k, (bool)f, [&](int64_t i, void* work) {
     T* a = c.out<T>(0) + i * m * n;
     int32_t* pivots = c.out<int32_t>(1) + i * k;
@@ -216,16 +226,19 @@ int32_t trsm(hl_context* ctx, const hl_call_frame* frame) {
   int64_t m = c.rows, n = c.columns, k = side == 'L' ? m : n;
   c.copy(1, 0, c.batch * m * n * sizeof(T));
   Fortran f = lapack<T>("trsm", k, 64);
+  int kind = trans == 'N' ? 0 : trans == 'T' ? 1 : 2;
+  if (fits_lanes<T>(c.batch, k, m * n) && (side != 'L' || n < kSides))
+    return in_lanes<T>(ctx, c.batch, m * n * k / 4 + m, [&](int64_t first, int64_t count) {
+      dense<T>().trsm_lanes(side == 'L', uplo == 'L', kind, diag == 'U', m, n, count,
+                            c.in<T>(0) + first * k * k, c.out<T>(0) + first * m * n);
+    });
   return batched(ctx, c.batch, m * n * k / 4, 64, (bool)f, [&](int64_t i, void*) {
     T *a = c.in<T>(0) + i * k * k, *b = c.out<T>(0) + i * m * n, one(1);
     char s = (char)side, u = (char)uplo, t = (char)trans, d = (char)diag;
     if (f) f(&s, &u, &t, &d, &m, &n, &one, a, &k, b, &m);
     else
-      dense<T>().trsm(side == 'L', uplo == 'L',
-                      trans == 'N'   ? 0
-                      : trans == 'T' ? 1
-                                     : 2,
-                      diag == 'U', m, n, a, at_least_one(k), b, at_least_one(m));
+      dense<T>().trsm(side == 'L', uplo == 'L', kind, diag == 'U', m, n, a, at_least_one(k), b,
+                      at_least_one(m));
   });
 }
 

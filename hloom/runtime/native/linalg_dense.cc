@@ -2,8 +2,11 @@
 #include "linalg_dense.h"
 
 #include <math.h>
+#include <string.h>
 
+#include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "instruction_set.h"
 
@@ -13,14 +16,18 @@ namespace {
 using std::hypot;
 
 #define HLOOM_NAME baseline
+#define HLOOM_VECTOR_BYTES 16
 #include "linalg_dense.inc"
 #undef HLOOM_NAME
+#undef HLOOM_VECTOR_BYTES
 
 #if HLOOM_X86_TARGETS
 HLOOM_TARGET_BEGIN("avx2,fma")
 #define HLOOM_NAME avx2
+#define HLOOM_VECTOR_BYTES 32
 #include "linalg_dense.inc"
 #undef HLOOM_NAME
+#undef HLOOM_VECTOR_BYTES
 HLOOM_TARGET_END
 #endif
 

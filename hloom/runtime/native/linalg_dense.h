@@ -43,6 +43,16 @@ struct RealOf<Complex<R>> {
 template <class T>
 using Real = typename RealOf<T>::type;
 
+// Right-hand sides that are solved side by side, and the largest triangle for which they are: its
+// rows stay in the nearest cache.
+constexpr int64_t kSides = 16, kSidesMost = 128;
+
+// Matrices that are done side by side, one in each lane; up to which order they are, and up to how
+// many elements of right-hand sides. All of that lies on the stack.
+template <class T>
+constexpr int64_t kLanes = 64 / sizeof(T);
+constexpr int64_t kLanesMost = 8, kLanesElements = 64;
+
 // The routines for one type, compiled for the widest vectors of the machine.
 template <class T>
 struct Dense {
@@ -69,6 +79,12 @@ struct Dense {
   // Eigenvectors of a (quasi-)triangular matrix times z: right ones, or left ones.
   void (*eigenvectors)(bool left, int64_t n, const T* t, const T* z, const Complex<R>* w,
                        Complex<R>* out, Complex<R>* work /* n */);
+  // Of up to kLanes small matrices behind one another at a time; null for complex numbers.
+  void (*potrf_lanes)(bool lower, int64_t n, int64_t count, T* a, int32_t* info) = nullptr;
+  void (*getrf_lanes)(int64_t m, int64_t n, int64_t count, T* a, int32_t* pivots,
+                      int32_t* info) = nullptr;
+  void (*trsm_lanes)(bool left, bool lower, int trans, bool unit, int64_t m, int64_t n,
+                     int64_t count, const T* a, T* b) = nullptr;
 };
 
 template <class T>
