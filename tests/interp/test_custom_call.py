@@ -1,11 +1,14 @@
 """Custom calls: hooks, and the targets with one meaning everywhere."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp import EvalOptions, evaluate
 from hloom.ir.text import parse_module
+from hloom.types.dtype import BY_NAME
 
 
 def call(shape: str, target: str, parameters: str, more: str = ""):
@@ -120,3 +123,50 @@ def test_slice_to_dynamic_and_pad_to_static_undo_each_other():
     assert (rows.first(), columns.first()) == (2, 3)
     with pytest.raises(EvalError, match="do not fit"):
         evaluate(module, x, 4, 3)
+
+
+def compared(target: str, x: np.ndarray, y: np.ndarray, of: str) -> object:
+    operand = f"{of}[{','.join(map(str, x.shape))}]"
+    return evaluate(call("()", target, f"{operand};{operand}"), x, y)
+
+
+ONE = np.float32([1, np.nan, -0.0, np.inf])
+
+
+@pytest.mark.parametrize("target", ["eq", "almost_eq", "close"])
+def test_the_checks_of_stablehlo_take_what_is_equal(target):
+    """Its test programs end in such calls; NaN is NaN, and both zeros are one."""
+    compared(f"check.expect_{target}", ONE, np.float32([1, np.nan, 0, np.inf]), "f32")
+    complex_ = np.complex64([1 + 2j, np.nan + 1j])
+    compared(f"check.expect_{target}", complex_, complex_.copy(), "c64")
+    compared(f"check.expect_{target}", np.int32([7]), np.int32([7]), "s32")
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "f8e4m3fn", "f8e5m2fnuz"])
+def test_a_check_allows_three_steps_of_the_type(dtype):
+    of = BY_NAME[dtype].numpy
+    unsigned = f"u{np.dtype(of).itemsize}"
+    x = np.array([1, -2, 4]).astype(of)
+    for steps in range(1, 6):
+        y = (x.view(unsigned) + np.array(steps, unsigned)).view(of)
+        with contextlib.ExitStack() as stack:
+            if steps > 3:
+                caught = stack.enter_context(pytest.raises(EvalError, match="3 of 3 differ"))
+            compared("check.expect_close", x, y, dtype)
+    assert caught.value.instruction == "%r"
+    with pytest.raises(EvalError, match=r"at \[0\], and 3 of 3 differ"):
+        compared("check.expect_eq", x, y, dtype)
+
+
+def test_checks_that_fail():
+    with pytest.raises(EvalError, match=r"inf was computed and 1\.0 expected at \[3\], and 1 of 4"):
+        compared("check.expect_close", ONE, np.float32([1, np.nan, 0, 1]), "f32")
+    with pytest.raises(EvalError, match="1 of 1 differ"):
+        compared("check.expect_close", np.int32([7]), np.int32([8]), "s32")
+    compared("check.expect_almost_eq", np.float32([1]), np.float32([1.0009]), "f32")
+    with pytest.raises(EvalError, match="1 of 1 differ"):
+        compared("check.expect_almost_eq", np.float32([1]), np.float32([1.0011]), "f32")
+    x = np.float32([1, 2])
+    for y in (x, x + 1):
+        found = evaluate(call("pred[]", "check.eq", "f32[2];f32[2]"), x, y)
+        assert bool(found.array) == (y is x)

@@ -111,7 +111,7 @@ def probe_arrays() -> Questions:
     yield "written", lambda: np.asarray(x).__setitem__(0, 1)
     for keywords in ({"max_version": (1, 0)}, {"copy": True}, {"stream": None}):
         yield f"dlpack {keywords}", lambda k=keywords: str(x.__dlpack__(**k))[:24]
-    yield "memories", lambda: [str(m) for m in D[1].addressable_memories()]
+    yield "memories", lambda: [(str(m), repr(m)) for m in D[1].addressable_memories()]
     gone = x + 1
     gone.delete()
     uses = {

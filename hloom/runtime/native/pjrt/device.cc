@@ -47,7 +47,7 @@ std::unique_ptr<MemorySpace> new_memory(PJRT_Device* device, int kind) {
   made->device = device;
   std::string upper = kKinds[kind];
   for (char& c : upper) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
-  made->text = "CPU_" + upper + "_" + std::to_string(made->id);
+  made->text = (kind == 0 ? "CPU_" : "") + upper + "_" + std::to_string(made->id);
   // As the built-in backend's are shown.
   static const char* const kShown[] = {"CpuDeviceMemory", "PinnedHostMemory",
                                        "UnpinnedHostMemorySpace"};
