@@ -21,9 +21,9 @@ from hloom.codegen.blocked_fold import (
     restart_of,
 )
 from hloom.codegen.column_form import ColumnForm, reduce_inputs
+from hloom.codegen.combiner import apply
 from hloom.codegen.elements import Elements
 from hloom.codegen.elements_data import reshaped
-from hloom.codegen.elements_fold import apply
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
 from hloom.device.device import Device
 from hloom.ir.op import opcodes

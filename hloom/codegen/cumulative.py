@@ -20,7 +20,8 @@ from hloom.codegen.blocked_fold import (
     fold_kinds,
     restart_of,
 )
-from hloom.codegen.elements_fold import apply, folds_own_types
+from hloom.codegen.combiner import apply
+from hloom.codegen.elements_fold import folds_own_types
 from hloom.codegen.tile import Body, BodyEmitter, Emitted, KernelEmitter, compute_bytes
 from hloom.codegen.work import element_work
 from hloom.device.costs import Costs

@@ -8,8 +8,8 @@ from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.blocked_fold import sum_restart
 from hloom.codegen.elements import ELEMENT, Elements, Index
 from hloom.codegen.elements_data import both, choose, lanes_of
-from hloom.codegen.elements_fold import nest
 from hloom.codegen.elements_window import window_position
+from hloom.codegen.fold import nest
 from hloom.codegen.row_products import accumulator_type, multiply_add, row_product
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.blocked_fold import fold_kinds, identity, restart_of
+from hloom.codegen.combiner import combined
 from hloom.codegen.elements import ELEMENT, Elements, Index, Result
-from hloom.codegen.elements_data import both, choose, within
-from hloom.codegen.elements_fold import (
-    combined,
-    initial_values,
-    lanes_of,
-    nest,
-)
+from hloom.codegen.elements_data import both, choose, lanes_of, within
+from hloom.codegen.elements_fold import initial_values
+from hloom.codegen.fold import nest
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 

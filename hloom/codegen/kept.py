@@ -19,6 +19,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import RESHAPES
 from hloom.kernel.kernel import Value
+from hloom.types.dtype import DType
 from hloom.types.shape import Shape
 
 # What asks for its operands at its own place.
@@ -168,7 +169,8 @@ class KeptElements(Elements):
         for x in passes.kept:
             rank = row_rank(x.shape, passes.rows, passes.columns)
             assert rank is not None
-            self.places[x] = Kept(self.builder.alloc(x.shape.dtype, passes.columns), rank, 1)
+            size = self._whole(passes.columns, x.shape.dtype)
+            self.places[x] = Kept(self.builder.alloc(x.shape.dtype, size), rank, 1)
 
     def fold_all(self, passes: Passes) -> None:
         """Compute the reductions of a row, one after another, and what is kept with them."""
@@ -205,6 +207,22 @@ class KeptElements(Elements):
 
     def _store_at(self, buffer: Value, at: Affine, value: Value) -> None:
         b, shape = self.builder, self.shape_of(at.axes)
-        base = self.scalar(Affine(at.const, tuple([t for t in at.terms if not t[0].axes])))
+        begin = Affine(at.const, tuple([t for t in at.terms if not t[0].axes]))
+        base = self.scalar(begin)
         strides = tuple([at.coefficient(a) for a in range(len(shape))])
-        b.store(buffer, base, b.broadcast(value, shape), strides)
+        kept = b.broadcast(value, shape)
+        if self.lane is None and strides == (1,) and begin == Affine(self.columns - shape[0]):
+            # What is left of a row at its end: written in pieces it could not be read as a vector
+            # before they all are in the cache.
+            beyond = self._whole(self.columns, value.dtype) - self.columns
+            if beyond and begin.const % self._vector(value.dtype) == 0:
+                kept = b.concatenate([kept, b.constant(value.dtype, 0, (beyond,))], 0)
+        b.store(buffer, base, kept, strides)
+
+    def _whole(self, lanes: int, dtype: DType) -> int:
+        """So many lanes and those that make whole vectors of them, or one of a power of two."""
+        rest = lanes % self._vector(dtype)
+        return lanes - rest + (1 << (rest - 1).bit_length() if rest else 0)
+
+    def _vector(self, dtype: DType) -> int:
+        return max(self.device.compute.vector_bytes // compute_bytes(dtype), 1)

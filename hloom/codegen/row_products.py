@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from hloom.codegen.affine import Affine, constant, linear
 from hloom.codegen.blocked_fold import blocked_loop, sum_restart
 from hloom.codegen.elements import Elements, Index, Source, strides_of
-from hloom.codegen.elements_fold import ROW_VECTORS
+from hloom.codegen.fold import ROW_VECTORS
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import DType, dtype

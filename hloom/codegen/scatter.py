@@ -14,9 +14,10 @@ from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.blocked_fold import Restart, blocked_loop, fold_kind, identity
+from hloom.codegen.combiner import apply
 from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_data import both
-from hloom.codegen.elements_fold import apply, nest
+from hloom.codegen.fold import nest
 from hloom.codegen.scratch_sums import ScratchSums, Sums, sums_of
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
 from hloom.device.device import Device

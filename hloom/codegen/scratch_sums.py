@@ -21,7 +21,7 @@ from typing import NamedTuple
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.blocked_fold import block_sizes, fold_kind, rounds
 from hloom.codegen.elements import Elements, Index, Source
-from hloom.codegen.elements_fold import nest
+from hloom.codegen.fold import nest
 from hloom.codegen.gemm_tiling import share_bytes
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine
+from hloom.codegen.combiner import apply
 from hloom.codegen.elements import Index
-from hloom.codegen.elements_fold import apply, nest
 from hloom.codegen.elements_window import window_position
+from hloom.codegen.fold import nest
 from hloom.codegen.scratch_sums import ScratchSums, selected_type
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
 from hloom.device.device import Device

@@ -32,6 +32,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.cumulative": "ALONG_RUN",
     "codegen.depthwise": "LINE_RUN",
     "codegen.packing": "BIAS",
+    "codegen.extreme_keys": "PLAIN_WEIGHT",
     "codegen.gemm_candidates": "FEW MOST_HEIGHT",
     "codegen.gemm_skinny": "ALONG_RUN ALONG_FEW_RUN",
     "passes.expand.async_simplifier": "FUNCTION_OPERATIONS",
@@ -61,6 +62,7 @@ NO_SIZES: dict[str, str] = {
     "passes.normalize.reshape_mover": "MOST_RESHAPES",
     "passes.normalize.while_loop_invariant_code_motion": "FEW",
     "passes.normalize.while_loop_unroller": "FEW",
+    "passes.simplify.algebra.folds": "MOST_PIECES",
     "targets.cpu.lower.loop_steps": "LONG_NS LEAST_STEPS MOST_STEPS MOST_INSTRUCTIONS",
 }
 """Numbers that are no sizes of arrays: times, counts of instructions or steps, bits, rates."""

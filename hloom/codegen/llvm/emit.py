@@ -41,7 +41,7 @@ class Emit(Arithmetic):
         self.inner: dict[str, Emit] = {}
         """Functions that only this one calls, by what they compute."""
         self.narrow: dict[str, tuple[DType, V]] = {}
-        """By name, values that were rounded to a narrow float type, and their bits in it."""
+        """By name, values that were read or rounded as a narrow float type, and their bits."""
 
     # Lanes
 

@@ -7,6 +7,7 @@ from hloom.codegen.llvm.lower_state import (
     KernelLowering,
     Rows,
     kind_of,
+    known_bits,
     raw,
     rounded_through,
     wrapped,
@@ -93,7 +94,7 @@ def bitcast_row(low: KernelLowering, x: V, source: DType, target: DType) -> V:
     if source.is_pred:
         bits = e.zext(x, "i8")
     elif source.is_floating and source.bits < 32:
-        bits = narrowed(e, x, source)
+        bits = known_bits(e, x, source) or narrowed(e, x, source)
     elif source.is_floating:
         bits = e.bits(x)
     else:

@@ -221,7 +221,7 @@ def row_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
 def rounded_through(e: Emit, x: V, dtype: DType) -> V:
     """x (f32 or f64) rounded to a narrow float type, as the f32 that it is computed with. What is
     rounded once need not be again."""
-    if x.name in e.narrow and e.narrow[x.name][0] is dtype:
+    if known_bits(e, x, dtype) is not None:
         return x
     if dtype.name == "bf16":
         whole = rounded_half(e, x)
@@ -232,6 +232,12 @@ def rounded_through(e: Emit, x: V, dtype: DType) -> V:
     if result.value is None:
         e.narrow[result.name] = (dtype, bits)
     return result
+
+
+def known_bits(e: Emit, x: V, dtype: DType) -> V | None:
+    """The bits in a narrow float type of what was read or rounded as one; None of what was not."""
+    known = e.narrow.get(x.name)
+    return known[1] if known is not None and known[0] is dtype else None
 
 
 def wrapped(e: Emit, x: V, dtype: DType) -> V:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloom.codegen.llvm.convert import narrowed, widened
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.lower_state import KernelLowering, raw, wrapped
+from hloom.codegen.llvm.lower_state import KernelLowering, known_bits, raw, wrapped
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import DType
@@ -14,9 +14,14 @@ def from_storage(e: Emit, x: V, dtype: DType) -> V:
     """What memory held, as it is computed with."""
     if dtype.is_pred:
         return e.icmp("ne", x, e.like(x, 0))
-    if dtype.is_floating:
-        return widened(e, x, dtype) if dtype.bits < 32 else x
-    return wrapped(e, x, dtype)
+    if not dtype.is_floating:
+        return wrapped(e, x, dtype)
+    if dtype.bits >= 32:
+        return x
+    wide = widened(e, x, dtype)
+    if wide.value is None:
+        e.narrow[wide.name] = (dtype, x)
+    return wide
 
 
 def to_storage(e: Emit, x: V, dtype: DType) -> V:
@@ -24,8 +29,7 @@ def to_storage(e: Emit, x: V, dtype: DType) -> V:
     if dtype.is_pred:
         return e.zext(x, "i8")
     if dtype.is_floating and dtype.bits < 32:
-        known = e.narrow.get(x.name)
-        return known[1] if known is not None and known[0] is dtype else narrowed(e, x, dtype)
+        return known_bits(e, x, dtype) or narrowed(e, x, dtype)
     return x if dtype.is_floating else raw(e, x, dtype)
 
 

@@ -150,15 +150,17 @@ def canonical_dot(
 
 
 def sums_of_products(b: Expansion, dot: Instruction) -> Instruction | None:
-    """A dot without free dimensions, whose batch varies fastest in both operands, as products
-    element by element that are added up: rows are read whole, and nothing is transposed."""
+    """A dot without free dimensions, whose batch varies fastest in both operands or stands between
+    what is contracted, as products element by element that are added up: rows are read whole, and
+    nothing is transposed."""
     a, of = dot.attrs, dot.shape
     x, y = dot.operands
     left = _Side(x, tuple(a.lhs_batch_dims), tuple(a.lhs_contracting_dims))
     right = _Side(y, tuple(a.rhs_batch_dims), tuple(a.rhs_contracting_dims))
     if prod((*left.sizes(left.free), *right.sizes(right.free))) != 1 or not of.size:
         return None
-    if left.fastest not in left.batch or right.fastest not in right.batch:
+    is_row = left.fastest not in left.batch or right.fastest not in right.batch
+    if is_row and not _stands_between(left, right):
         return None
     _, wide = product_types(x.shape.dtype, y.shape.dtype, of.dtype)
     if wide.is_floating and wide.bits < 32:
@@ -175,6 +177,17 @@ def sums_of_products(b: Expansion, dot: Instruction) -> Instruction | None:
     batch = sorted(left.batch)
     sums = b.transposed(sums, [batch.index(d) for d in left.batch])
     return b.converted(b.reshaped(sums, of.dims), of.dtype)
+
+
+def _stands_between(left: _Side, right: _Side) -> bool:
+    """Whether a batch separates what is contracted, so that a matrix would have to be moved, in
+    two operands that lie alike."""
+    x_order, y_order = _contracting_orders(left, right)
+    if not (left.moves(x_order) or right.moves(y_order)):
+        return False
+    pairs = zip((*left.batch, *left.contracting), (*right.batch, *right.contracting), strict=True)
+    there = [d for _, d in sorted(pairs)]
+    return there == sorted(there)
 
 
 def _contracting_orders(left: _Side, right: _Side) -> tuple[Dims, Dims]:
@@ -196,8 +209,8 @@ class DotDecomposer(Expander):
     """Write every dot as batches of one matrix times one matrix, of one type.
 
     Sizes are merged and split by reshapes; operands are transposed only where their dimensions
-    are interleaved. A batch of dots of two vectors that varies fastest is a reduction. Dots of
-    dynamic shape are left to `dynamic-padder`.
+    are interleaved. A batch of dots of two vectors that varies fastest, or stands between what
+    is contracted, is a reduction. Dots of dynamic shape are left to `dynamic-padder`.
     """
 
     name = "dot-decomposer"

@@ -148,4 +148,46 @@ def _power(b: RuleBuilder, value: Instruction, count: int) -> Instruction:
     return b.multiply(square, value) if count % 2 else square
 
 
-RULES = (fold_of_equal,)
+# Arrays that one loop reads side by side: of more of them, few are fetched early.
+MOST_PIECES = 32
+
+
+def _folds_pieces(i: Instruction) -> bool:
+    joined = i.operands[0]
+    if joined.opcode != "concatenate":
+        return False
+    axis = joined.attrs.dimensions[0]
+    count = len(joined.operands)
+    is_small = count <= MOST_PIECES and all(x.shape.dims[axis] == 1 for x in joined.operands)
+    return _may_fold(i) and is_small and i.attrs.dimensions == (axis,)
+
+
+@rule(
+    any_of(
+        ["reduce"],
+        any_of(["concatenate"], name="joined", one_user=True),
+        var("start"),
+        name="out",
+        where=_folds_pieces,
+    )
+)
+def fold_of_pieces(b: RuleBuilder, joined, start, out):
+    """reduce(concatenate(x1, x2, ..), start)  =>  start + x1 + x2 ..    arrays of one row"""
+    opcode, dtype = combining(out), out.shape.dtype
+    if dtype.is_floating and dtype.bits < 16 and opcode in ("add", "multiply"):
+        return Declined("each step rounds to less than 16 bits")
+    if dtype.is_pred and opcode in ("add", "multiply"):
+        opcode = {"add": "or", "multiply": "and"}[opcode]
+    wide = F32 if dtype.is_floating and dtype.bits == 16 else dtype
+    of = out.shape.with_dtype(wide)
+    level = [_converted(b, b.reshape(x, shape=out.shape), wide) for x in joined.operands]
+    while len(level) > 1:
+        pairs = [b.emit(opcode, x, y) for x, y in zip(level[::2], level[1::2])]
+        level = pairs + level[len(pairs) * 2 :]
+    first = _converted(b, start, wide)
+    if of.rank:
+        first = b.broadcast(first, dimensions=(), shape=of)
+    return _converted(b, b.emit(opcode, first, level[0]), dtype)
+
+
+RULES = (fold_of_equal, fold_of_pieces)

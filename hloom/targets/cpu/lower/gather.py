@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.codegen.elements_fold import is_applicable
+from hloom.codegen.combiner import is_applicable
 from hloom.codegen.scatter import scatter_kernel
 from hloom.codegen.select_and_scatter import select_and_scatter_kernel
 from hloom.ir.instruction import Instruction

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from hloom.base.faults import Culprit, blame
-from hloom.codegen.elements_fold import is_applicable
+from hloom.codegen.combiner import is_applicable
 from hloom.codegen.loops import loop_kernel
 from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
