@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from hloom.codegen.blocked_fold import fold_kinds
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_fold import folds_own_types
 from hloom.codegen.tile import Body, compute_bytes
@@ -32,6 +33,17 @@ class ColumnForm:
     def inner(self) -> tuple[int, ...]:
         """Sizes of the columns."""
         return self.sizes[self.folded[-1] + 1 :]
+
+    @property
+    def kinds(self) -> list[str] | None:
+        """The operation of each accumulator; None if one of them is not known."""
+        known: list[str] = []
+        for x in self.reduces:
+            kinds = fold_kinds(x.called[0])
+            if kinds is None:
+                return None
+            known += kinds
+        return known
 
 
 def column_form(body: Body, device: Device) -> ColumnForm | None:

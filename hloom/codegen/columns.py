@@ -24,6 +24,7 @@ from hloom.codegen.column_form import ColumnForm, reduce_inputs
 from hloom.codegen.combiner import apply
 from hloom.codegen.elements import Elements
 from hloom.codegen.elements_data import reshaped
+from hloom.codegen.extreme_keys import extreme_keys
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
 from hloom.device.device import Device
 from hloom.ir.op import opcodes
@@ -49,7 +50,7 @@ def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     kept_dims = [d for d in range(folded[-1]) if d not in folded]
     outer = tuple([sizes[d] for d in kept_dims])
     columns = prod(inner)
-    width = max(compute_bytes(y.shape.dtype) for x in form.reduces for y in reduce_inputs(x))
+    width = _width(body, form, device)
     lanes = min(max(device.compute.vector_bytes // width, 1), columns)
     accumulators = sum(len(reduce_inputs(x)) for x in form.reduces)
     most = int(device.nearest_bytes * BLOCK_SHARE)
@@ -69,6 +70,17 @@ def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     writer.outer = e.indices.digits(row, outer)
     writer.write(b.grid_indices[1], blocks, columns)
     return emitter.finish()
+
+
+def _width(body: Body, form: ColumnForm, device: Device) -> int:
+    """The bytes of the widest element that is folded, as it is folded."""
+    inputs = [y for x in form.reduces for y in reduce_inputs(x)]
+    types = [y.shape.dtype for y in inputs]
+    keys = extreme_keys(device, form.kinds, types)
+    leaves = {x for x, _ in body.leaves}
+    if keys is not None and all(keys.floats) and leaves.issuperset(inputs):
+        return max(of.size_bytes for of in types)
+    return max(map(compute_bytes, types))
 
 
 def _registers(device: Device) -> int:
@@ -96,6 +108,11 @@ class _Columns:
         self.lanes = lanes
         self.block = block
         self.outer: list[Affine] = []
+        inputs = [y for x in form.reduces for y in reduce_inputs(x)]
+        self.types = [y.shape.dtype for y in inputs]
+        self.keys = extreme_keys(emitter.elements.device, form.kinds, self.types)
+        if self.keys is not None:
+            self.types = self.keys.types(self.types)
         cost = len([x for x in emitter.body.instructions if x.opcode not in _FREE])
         self.rows = MANY_ROWS if cost <= CHEAP else SOME_ROWS if cost <= MODERATE else 1
 
@@ -187,6 +204,7 @@ class _Columns:
         for x in self.form.reduces:
             inputs = reduce_inputs(x)
             mine = list(carried[used_count : used_count + len(inputs)])
+            keys = self.keys and self.keys.of(used_count, len(inputs))
             used_count += len(inputs)
             kinds = fold_kinds(x.called[0])
             row_values = [
@@ -198,6 +216,8 @@ class _Columns:
                     mine = [b.broadcast(y, shape) for y in apply(e, x.called[0], [*mine, *values])]
                 result += mine
                 continue
+            if keys is not None:
+                row_values = [keys.keys(e, values) for values in row_values]
             for number, kind in enumerate(kinds):
                 parts = [values[number] for values in row_values]
                 while len(parts) > 1:
@@ -206,25 +226,17 @@ class _Columns:
                 result.append(b.binary(kind, mine[number], parts[0]))
         return result
 
-    def _kinds(self) -> list[str] | None:
-        """The operation of each accumulator; None if one of them is not known."""
-        kinds_of_roots: list[str] = []
-        for x in self.form.reduces:
-            kinds = fold_kinds(x.called[0])
-            if kinds is None:
-                return None
-            kinds_of_roots += kinds
-        return kinds_of_roots
-
     def _initial(self, shape: tuple[int, ...]) -> list[Value]:
         e = self.e
         inits = [y for x in self.form.reduces for y in x.operands[len(reduce_inputs(x)) :]]
-        return [e.builder.broadcast(e.value(y, ()), shape) for y in inits]
+        values = [e.value(y, ()) for y in inits]
+        if self.keys is not None:
+            values = self.keys.keys(e, values)
+        return [e.builder.broadcast(x, shape) for x in values]
 
     def _neutral(self, shape: tuple[int, ...]) -> list[Value]:
         """What changes nothing in any of the sums."""
-        types = [y.shape.dtype for x in self.form.reduces for y in reduce_inputs(x)]
-        pairs = zip(self._kinds() or [], types)
+        pairs = zip(self.form.kinds or [], self.types)
         return [self.emitter.builder.constant(t, neutral(k, t), shape) for k, t in pairs]
 
     def _in_registers(self, start: Affine, size: int) -> None:
@@ -244,7 +256,7 @@ class _Columns:
                 new += self._fold(rows, columns, values[number * each : (number + 1) * each])
             return new
 
-        kinds = self._kinds()
+        kinds = self.form.kinds
         restart = restart_of(e, None if kinds is None else kinds * len(tiles), carried)
         results = self._stream(carried, step, restart)
         for number, (columns, shape) in enumerate(tiles):
@@ -253,7 +265,6 @@ class _Columns:
 
     def _in_memory(self, number: Affine, blocks: int, columns: int) -> None:
         e, b = self.e, self.emitter.builder
-        inputs = [y for x in self.form.reduces for y in reduce_inputs(x)]
         # What is being summed, and what it will be joined to.
         scratch: list[list[Value]] = []
         tiles = self._tiles(number, blocks, columns)
@@ -261,7 +272,7 @@ class _Columns:
         def fill(values: Callable[[tuple[int, ...]], list[Value]]) -> Sequence[Value]:
             """Begin sums of their own."""
             with b.at(0):
-                scratch.append([b.alloc(y.shape.dtype, self.block) for y in inputs])
+                scratch.append([b.alloc(of, self.block) for of in self.types])
             tiles(lambda columns, k: keep(k, values(e.tile)))
             return ()
 
@@ -281,7 +292,7 @@ class _Columns:
             )
             return ()
 
-        known = self._kinds()
+        known = self.form.kinds
         kinds = known or []
 
         def join(_: Sequence[Value], __: Sequence[Value]) -> Sequence[Value]:
@@ -295,7 +306,7 @@ class _Columns:
             return ()
 
         fill(self._initial)
-        is_cut = gains(known, [y.shape.dtype for y in inputs])
+        is_cut = gains(known, self.types)
         restart = Restart(lambda: fill(self._neutral), join) if is_cut else None
         self._stream((), step, restart)
         tiles(lambda columns, k: self._finish(columns, kept_accumulators(k, scratch[-1])))
@@ -353,6 +364,8 @@ class _Columns:
         """Store the results for one tile, whose reductions are known."""
         e = self.e
         saved, e.floor = e.floor, e.builder.depth
+        if self.keys is not None:
+            values = self.keys.floats_of(e, values)
         used_count = 0
         for x in self.form.reduces:
             count = len(reduce_inputs(x))

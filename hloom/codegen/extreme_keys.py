@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloom.codegen.elements import Elements
+from hloom.device.device import Device
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import BF16, F16, F32, S16, S32, DType
 
@@ -30,6 +31,15 @@ class ExtremeKeys:
     kinds: tuple[str, ...]
     floats: tuple[DType | None, ...]
 
+    def types(self, types: Sequence[DType]) -> list[DType]:
+        """Of what is folded, of values of these types."""
+        return [x if of is None else KEYS[of] for of, x in zip(self.floats, types, strict=True)]
+
+    def of(self, begin: int, count: int) -> ExtremeKeys:
+        """Those of some of the values."""
+        end = begin + count
+        return ExtremeKeys(self.kinds[begin:end], self.floats[begin:end])
+
     def keys(self, e: Elements, values: Sequence[Value]) -> list[Value]:
         """What is folded."""
         pairs = zip(self.kinds, self.floats, values, strict=True)
@@ -42,10 +52,10 @@ class ExtremeKeys:
 
 
 def extreme_keys(
-    e: Elements, kinds: Sequence[str] | None, types: Sequence[DType]
+    device: Device, kinds: Sequence[str] | None, types: Sequence[DType]
 ) -> ExtremeKeys | None:
     """How a fold by these operations becomes one of integers; None where it does not."""
-    if kinds is None or e.device.costs.extreme_weight <= PLAIN_WEIGHT:
+    if kinds is None or device.costs.extreme_weight <= PLAIN_WEIGHT:
         return None
     floats = [
         of if kind in ("maximum", "minimum") and of in KEYS else None

@@ -121,7 +121,7 @@ class Fold:
     ) -> list[Value]:
         """What a fold gives from its initial values, extremes of floats as those of integers."""
         self.begins_plainly = self.kinds is not None and all(map(_is_plain, self.kinds, initial))
-        self.keys = extreme_keys(self.e, self.kinds, [x.dtype for x in initial])
+        self.keys = extreme_keys(self.e.device, self.kinds, [x.dtype for x in initial])
         if self.keys is None:
             return fold(initial)
         results = fold(self.keys.keys(self.e, initial))
