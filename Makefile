@@ -24,7 +24,7 @@ GUARDED_TESTS := $(addprefix tests/,codegen docs frontends fuzz plugin program r
   $(wildcard tests/test_*.py)
 TSAN_SOURCES := tests/runtime/stress.cc tests/runtime/stress_collectives.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
   $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc \
-  $(wildcard $(NATIVE)/communicator*.cc) $(wildcard $(NATIVE)/processes*.cc) $(NATIVE)/devices.cc $(NATIVE)/team.cc $(NATIVE)/executor.cc
+  $(wildcard $(NATIVE)/communicator*.cc) $(wildcard $(NATIVE)/processes*.cc) $(NATIVE)/devices.cc $(NATIVE)/launches.cc $(NATIVE)/team.cc $(NATIVE)/executor.cc
 
 SANITIZED := $(CURDIR)/build/sanitize/libhloom_runtime.so
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined

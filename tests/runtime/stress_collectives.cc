@@ -1,17 +1,21 @@
 // Drawn sequences of collectives on eight devices, with delays and failures: every result is right,
-// or every run ends with the right error, and none hangs. A part of `make tsan` (stress.cc).
+// or every run ends with the right error, and none hangs; in one process, and in several that sockets
+// join (which here are threads of one). A part of `make tsan` (stress.cc).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <atomic>
+#include <memory>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "../../hloom/runtime/native/executor.h"
 #include "../../hloom/runtime/native/hl.h"
+#include "../../hloom/runtime/native/processes_sockets.h"
 
 HL_API hl_pool* hl_pool_new(int32_t threads);
 HL_API void hl_pool_free(hl_pool* pool);
@@ -20,6 +24,9 @@ HL_API void hl_context_free(hl_context* context);
 struct hl_devices;
 HL_API hl_devices* hl_devices_new(int64_t count, int64_t warn, int64_t terminate, int64_t most);
 HL_API void hl_devices_free(hl_devices* devices);
+struct hl_processes;
+HL_API void hl_devices_across(hl_devices* devices, hl_processes* processes, int64_t program,
+                              int64_t fingerprint, const int32_t* process_of);
 HL_API int32_t hl_devices_run(hl_devices* devices, hl_context** contexts, hl_main_function fn,
                               void*** buffers, char* message, int64_t size);
 HL_API void hl_devices_abort(hl_devices* devices, int32_t status, const char* message);
@@ -191,20 +198,22 @@ Sequence& drawn(Sequence& sequence, uint32_t seed) {
   return sequence;
 }
 
-// Whether a run of a drawn sequence ends as it must.
-bool is_right(hl_devices* devices, hl_pool* pool, uint32_t seed) {
+// Whether a run of a drawn sequence ends as it must, on so many devices of this process; of several
+// processes the first one aborts.
+bool is_right(hl_devices* devices, hl_pool* pool, uint32_t seed, int64_t count = kDevices,
+              int rank = 0) {
   Sequence sequence;
   drawn(sequence, seed);
   hl_context* contexts[kDevices];
   void* place = &sequence;
   void** buffers[kDevices];
   char message[400] = "";
-  for (int64_t d = 0; d < kDevices; ++d) {
+  for (int64_t d = 0; d < count; ++d) {
     contexts[d] = hl_context_new(pool, nullptr);
     buffers[d] = &place;
   }
   std::thread aborting;
-  if (sequence.fault == Fault::kAborted)
+  if (sequence.fault == Fault::kAborted && rank == 0)
     aborting = std::thread([&] {
       sleep_ns(seed % 500'000);
       hl_devices_abort(devices, HL_CANCELLED, "aborted");
@@ -212,17 +221,21 @@ bool is_right(hl_devices* devices, hl_pool* pool, uint32_t seed) {
   int32_t status =
       hl_devices_run(devices, contexts, on_a_device, buffers, message, sizeof(message));
   if (aborting.joinable()) aborting.join();
-  for (hl_context* context : contexts) hl_context_free(context);
+  for (int64_t d = 0; d < count; ++d) hl_context_free(contexts[d]);
   bool right = sequence.wrong == 0;
+  // A process is done as soon as its own devices have all that they wait for.
+  bool is_elsewhere = sequence.device / count != rank, are_several = count < kDevices;
   switch (sequence.fault) {
     case Fault::kNone:
       right &= status == HL_OK;
       break;
     case Fault::kError:
-      right &= status == HL_INTERNAL && strstr(message, "enough") != nullptr;
+      right &= (status == HL_OK && is_elsewhere) ||
+               (status == HL_INTERNAL && strstr(message, "enough") != nullptr);
       break;
     case Fault::kEndsEarly:
-      right &= status != HL_OK && strstr(message, "ended") != nullptr;
+      right &= (status == HL_OK && are_several) ||
+               (status != HL_OK && strstr(message, "ended") != nullptr);
       break;
     case Fault::kAborted:
       right &= status == HL_OK || (status == HL_CANCELLED && strstr(message, "aborted") != nullptr);
@@ -232,6 +245,41 @@ bool is_right(hl_devices* devices, hl_pool* pool, uint32_t seed) {
     fprintf(stderr, "wrong: sequence %u, fault %d: status %d, %d wrong results, %s\n", seed,
             static_cast<int>(sequence.fault), status, sequence.wrong.load(), message);
   return right;
+}
+
+// How many sequences of processes, each with as many devices, ended wrongly in one of them.
+int over_sockets(int processes, uint32_t count) {
+  std::vector<std::unique_ptr<hloom::SocketDoor>> doors;
+  std::vector<std::string> places;
+  int32_t process_of[kDevices];
+  for (int k = 0; k < processes; ++k) {
+    doors.push_back(std::make_unique<hloom::SocketDoor>());
+    places.push_back(doors.back()->place());
+  }
+  int64_t each = kDevices / processes;
+  for (int64_t d = 0; d < kDevices; ++d) process_of[d] = static_cast<int32_t>(d / each);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> all;
+  for (int rank = 0; rank < processes; ++rank)
+    all.emplace_back([&, rank] {
+      std::string message;
+      hloom::Processes* joined = doors[rank]->joined(rank, places, 60'000'000'000, &message);
+      if (joined == nullptr) {
+        fprintf(stderr, "wrong: %s\n", message.c_str());
+        wrong += 1;
+        return;
+      }
+      hl_pool* pool = hl_pool_new(2);
+      hl_devices* devices =
+          hl_devices_new(kDevices, 60'000'000'000, 90'000'000'000, 120'000'000'000);
+      hl_devices_across(devices, reinterpret_cast<hl_processes*>(joined), 1, 7, process_of);
+      for (uint32_t seed = 0; seed < count; ++seed)
+        wrong += !is_right(devices, pool, 1'000'000 * processes + seed, each, rank);
+      hl_devices_free(devices);
+      hl_pool_free(pool);
+    });
+  for (std::thread& thread : all) thread.join();
+  return wrong;
 }
 
 }  // namespace
@@ -252,5 +300,6 @@ int drawn_collectives() {
       hl_pool_free(pool);
     });
   for (std::thread& each : hosts) each.join();
+  for (int processes : {2, 4}) wrong += over_sockets(processes, count / 5);
   return wrong;
 }

@@ -26,6 +26,14 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.values.group_modes import Groups, group_mode
+from hloom.passes.collectives.dot_parts import (
+    dot_of_parts,
+    free_dimensions,
+    is_number,
+    operand_dimensions,
+    sum_type,
+)
+from hloom.passes.collectives.exchanged_dots import dot_of_exchanged, exchanged_dot
 from hloom.passes.collectives.groups import (
     devices_of,
     group_size,
@@ -39,8 +47,7 @@ from hloom.passes.collectives.pairs import pairs_in_mode
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.expand.loops import State, counted_loop, rows_from, with_rows
 from hloom.passes.pass_ import register
-from hloom.types.dtype import F32, S32, DType
-from hloom.types.shape import shape
+from hloom.types.dtype import S32
 
 MIB = 1 << 20
 
@@ -51,7 +58,7 @@ class WindowedEinsum(Expander):
     dots."""
 
     name = "windowed-einsum"
-    opcodes = frozenset(["dot", "reduce-scatter"])
+    opcodes = frozenset(["dot", "reduce-scatter", "all-to-all"])
 
     least_mib: int = 100_000
     """What is gathered, or scattered, has to have more than so many MiB, where no device is named
@@ -60,13 +67,21 @@ class WindowedEinsum(Expander):
     """A known device whose times decide instead."""
     bidirectional: bool = True
     """Send halves both ways round."""
+    all_to_all: bool = False
+    """Cut dots of an all-to-all, and all-to-alls of a dot, into as many as there are devices."""
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         if i.opcode == "reduce-scatter":
             return self._scattered(b, i)
+        if i.opcode == "all-to-all":
+            return exchanged_dot(b, i) if self.all_to_all else None
         for side, x in enumerate(i.operands):
             if x.opcode == "all-gather" and i.operands[1 - side] is not x and sole_reader(x) is i:
                 new = self._gathered(b, i, side, x)
+                if new is not None:
+                    return new
+            if self.all_to_all and x.opcode == "all-to-all" and sole_reader(x) is i:
+                new = dot_of_exchanged(b, i, side, x)
                 if new is not None:
                     return new
         return None
@@ -76,7 +91,7 @@ class WindowedEinsum(Expander):
     ) -> Instruction | None:
         ring = _Ring.of(gather)
         (d,) = gather.attrs.dimensions
-        if ring is None or not _is_number(i) or not is_plain(gather):
+        if ring is None or not is_number(i) or not is_plain(gather):
             return None
         (x,) = gather.operands
         if not self._pays(ring, i, gather.shape.size_bytes):
@@ -84,7 +99,7 @@ class WindowedEinsum(Expander):
         tile, role = x.shape.dims[d], _Role.of(i, side, d)
         other, place = i.operands[1 - side], place_in_group(b, ring.groups)
         ways = self._ways(tile)
-        total = _sum_type(i.shape.dtype) if role.out is None else i.shape.dtype
+        total = sum_type(i.shape.dtype) if role.out is None else i.shape.dtype
         pieces = [b.sliced(x, d, w.start, w.start + w.size) for w in ways]
 
         def added(b: Expansion, k: Instruction, state: State, fixed: State) -> Instruction:
@@ -94,7 +109,7 @@ class WindowedEinsum(Expander):
                 operands = [piece, y]
                 if role.other is not None:
                     operands[1] = rows_from(b, y, role.other, at, w.size)
-                part = _dot(b, i, operands if side == 0 else operands[::-1], total)
+                part = dot_of_parts(b, i, operands if side == 0 else operands[::-1], total)
                 if role.out is None:
                     result = b.add(result, part)
                 else:
@@ -118,13 +133,13 @@ class WindowedEinsum(Expander):
         dot = i.operands[0]
         if ring is None or dot.opcode != "dot" or sole_reader(dot) is not i or not is_plain(i):
             return None
-        if reduction_of(i) != "add" or not _is_number(dot) or i.shape.dtype is not dot.shape.dtype:
+        if reduction_of(i) != "add" or not is_number(dot) or i.shape.dtype is not dot.shape.dtype:
             return None
         if not self._pays(ring, dot, dot.shape.size_bytes):
             return None
         (o,) = i.attrs.dimensions
         tile = i.shape.dims[o]
-        cuts = _operand_dimensions(dot, o)
+        cuts = operand_dimensions(dot, o)
         operands, place = list(dot.operands), place_in_group(b, ring.groups)
         ways, n = self._ways(tile), ring.count
 
@@ -135,7 +150,7 @@ class WindowedEinsum(Expander):
             at = ring.begin(b, me, left, w.direction, tile, w.start)
             for side, d in cuts:
                 sides[side] = rows_from(b, sides[side], d, at, w.size)
-            return _dot(b, dot, sides, dot.shape.dtype)
+            return dot_of_parts(b, dot, sides, dot.shape.dtype)
 
         def step(b: Expansion, k: Instruction, state: State, fixed: State) -> State:
             after = b.add(k, b.scalar(1, S32))
@@ -255,62 +270,4 @@ class _Role:
             return _Role(batch[1 - side][k], k)
         if d in depth[side]:
             return _Role(depth[1 - side][depth[side].index(d)], None)
-        return _Role(None, _free_dimensions(dot, side)[d])
-
-
-def _free_dimensions(dot: Instruction, side: int) -> dict[int, int]:
-    """Of the dimensions of an operand that it alone has, those of the result."""
-    a = dot.attrs
-    taken = (
-        {*a.lhs_batch_dims, *a.lhs_contracting_dims},
-        {*a.rhs_batch_dims, *a.rhs_contracting_dims},
-    )
-    free = [
-        [d for d in range(x.shape.rank) if d not in taken[k]] for k, x in enumerate(dot.operands)
-    ]
-    first = len(a.lhs_batch_dims) + (len(free[0]) if side else 0)
-    return {d: first + k for k, d in enumerate(free[side])}
-
-
-def _operand_dimensions(dot: Instruction, o: int) -> list[tuple[int, int]]:
-    """(operand, dimension) of a dimension of the result."""
-    a = dot.attrs
-    if o < len(a.lhs_batch_dims):
-        return [(0, a.lhs_batch_dims[o]), (1, a.rhs_batch_dims[o])]
-    return [
-        (side, d) for side in (0, 1) for d, out in _free_dimensions(dot, side).items() if out == o
-    ]
-
-
-def _dot(
-    b: Expansion, i: Instruction, operands: Sequence[Instruction], dtype: DType
-) -> Instruction:
-    """The dot of parts of its operands."""
-    a = i.attrs
-    x, y = operands
-    dims = [x.shape.dims[d] for d in (*a.lhs_batch_dims, *_free_dimensions(i, 0))]
-    dims += [y.shape.dims[d] for d in _free_dimensions(i, 1)]
-    return b.emit(
-        "dot",
-        x,
-        y,
-        lhs_batch_dims=a.lhs_batch_dims,
-        lhs_contracting_dims=a.lhs_contracting_dims,
-        rhs_batch_dims=a.rhs_batch_dims,
-        rhs_contracting_dims=a.rhs_contracting_dims,
-        operand_precision=a.operand_precision,
-        algorithm=a.algorithm,
-        shape=shape(dtype, dims),
-    )
-
-
-def _sum_type(dtype: DType) -> DType:
-    """What sums of many products are kept in."""
-    return F32 if dtype.is_floating and dtype.bits < 32 else dtype
-
-
-def _is_number(dot: Instruction) -> bool:
-    """Whether a dot is one of arrays of known sizes, of numbers that can be added."""
-    if any(x.shape.is_dynamic for x in (*dot.operands, dot)) or dot.has_control_edges:
-        return False
-    return not dot.shape.dtype.is_pred
+        return _Role(None, free_dimensions(dot, side)[d])
