@@ -16,7 +16,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, NamedTuple
 
 Settings = tuple[str, str, str, int]
@@ -111,15 +110,20 @@ class Emitter:
             self._idle[settings].append(machine)
 
 
-@cache
-def emitter_of(process_id: int, llvm: Any, made: Callable[[Settings], Any]) -> Emitter:
-    """The one of this process; a fork, where threads are gone in mid-work, gets its own."""
-    return Emitter(llvm, made)
+_MAKING = threading.Lock()
+_emitters: dict[int, Emitter] = {}
+"""By process: a fork, where threads are gone in mid-work, gets its own."""
 
 
 def emitter(llvm: Any, made: Callable[[Settings], Any]) -> Emitter:
-    """The one of this process."""
-    return emitter_of(os.getpid(), llvm, made)
+    """The one of this process: with two, callers of both kinds would be at work together."""
+    found = _emitters.get(os.getpid())
+    if found is None:
+        with _MAKING:
+            found = _emitters.get(os.getpid())
+            if found is None:
+                found = _emitters[os.getpid()] = Emitter(llvm, made)
+    return found
 
 
 def _taken(calls: Any, message: ctypes.c_char_p) -> str:

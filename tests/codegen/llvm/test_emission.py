@@ -7,6 +7,7 @@ import time
 import pytest
 
 from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm import emission
 from hloom.codegen.llvm.emission import Turns
 from hloom.codegen.llvm.machine import Machine, assembly_text, object_bytes
 from tests.codegen.llvm.test_plain_addresses import LOOP, X86
@@ -73,6 +74,21 @@ def test_two_threads_are_in_llvm_together():
     finally:
         shared._calls.TargetMachineEmitToMemory = staticmethod(real)
     assert one == other and one
+
+
+def test_threads_that_come_first_together_share_one(monkeypatch):
+    class Slow(emission.Emitter):
+        def __init__(self, *given):
+            time.sleep(0.05)
+            super().__init__(*given)
+
+    from hloom.codegen.llvm import machine
+
+    monkeypatch.setattr(emission, "_emitters", {})
+    monkeypatch.setattr(emission, "Emitter", Slow)
+    llvm = machine._llvm()
+    found = all_at_once([lambda: emission.emitter(llvm, machine._target_machine)] * 4)
+    assert len({id(x) for x in found}) == 1
 
 
 @pytest.mark.parametrize("text", ["define nonsense", "define i64 @f() {\n  ret i32 0\n}"])
