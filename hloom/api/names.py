@@ -75,9 +75,11 @@ from hloom.ir.text.options import PRESETS as PRESETS
 from hloom.ir.text.options import PrintOptions as PrintOptions
 from hloom.ir.values.aliasing import AliasEntry as AliasEntry
 from hloom.ir.values.aliasing import InputOutputAlias as InputOutputAlias
+from hloom.ir.values.padding import Padding as Padding
 from hloom.ir.values.sharding import MANUAL as MANUAL
 from hloom.ir.values.sharding import REPLICATED as REPLICATED
 from hloom.ir.values.sharding import Sharding as Sharding
+from hloom.ir.values.slices import Slices as Slices
 from hloom.ir.verify import VerifyOptions as VerifyOptions
 from hloom.ir.verify import verify as verify
 from hloom.ir.verify import violations as violations

@@ -21,6 +21,27 @@ def inline_calls(module: Any) -> None:
     done: set[str] = set()
     for name in functions:
         _inline_into(name, functions, done)
+    for function in functions.values():
+        for group in _operations(function, "sdy.sharding_group"):
+            _name_argument(group)
+
+
+def _name_argument(group: Any) -> None:
+    """Let an argument of a region be the result of an operation where a sharding group has it:
+    Shardy shares no sharding with the argument itself."""
+    from jaxlib.mlir import ir
+
+    value = group.operands[0]
+    if not isinstance(value, ir.BlockArgument):
+        return
+    same = ir.Operation.create(
+        "stablehlo.reshape",
+        results=[value.type],
+        operands=[value],
+        loc=group.location,
+        ip=ir.InsertionPoint(group),
+    )
+    group.operands[0] = same.result
 
 
 def _inline_into(name: str, functions: dict[str, Any], done: set[str]) -> None:
@@ -28,23 +49,23 @@ def _inline_into(name: str, functions: dict[str, Any], done: set[str]) -> None:
     if name in done:
         return
     done.add(name)
-    for call in _calls(functions[name]):
+    for call in _operations(functions[name], "func.call"):
         callee = _callee(call)
         if callee in functions and functions[callee].regions[0].blocks:
             _inline_into(callee, functions, done)
             _put(call, functions[callee])
 
 
-def _calls(op: Any) -> list[Any]:
-    calls = []
+def _operations(op: Any, name: str) -> list[Any]:
+    found = []
     for region in op.regions:
         for block in region.blocks:
             for inside in block.operations:
-                if inside.operation.name == "func.call":
-                    calls.append(inside.operation)
+                if inside.operation.name == name:
+                    found.append(inside.operation)
                 elif inside.operation.regions:
-                    calls.extend(_calls(inside.operation))
-    return calls
+                    found.extend(_operations(inside.operation, name))
+    return found
 
 
 def _callee(call: Any) -> str:

@@ -17,9 +17,12 @@ from hloom.api import (
     REPLICATED,
     Computation,
     Instruction,
+    Literal,
     Module,
+    Padding,
     Shape,
     Sharding,
+    Slices,
     copy_computation,
     module_of_bytes,
     pass_named,
@@ -84,16 +87,38 @@ def _cut_callback(c: Computation, i: Instruction) -> None:
 
 
 def _cut(c: Computation, x: Instruction, sharding: Sharding) -> Instruction:
-    """What one device has of a value that is placed so."""
-    placed = _annotated(c, x, "Sharding", x.shape, sharding)
+    """What one device has of a value that is placed so; zeros behind the end of uneven parts."""
     dims = sharding.tile_sizes(x.shape.dims)
+    whole = _even(sharding, x.shape.dims)
+    if whole != x.shape.dims:
+        more = [(0, n - old, 0) for n, old in zip(whole, x.shape.dims, strict=True)]
+        zero = c.add("constant", literal=Literal.of(0, x.shape.dtype))
+        shape = x.shape.with_dims(whole)
+        x = c.add("pad", x, zero, padding=Padding.of(*more), shape=shape)
+    placed = _annotated(c, x, "Sharding", x.shape, sharding)
     return _annotated(c, placed, "SPMDFullToShardShape", x.shape.with_dims(dims), MANUAL)
 
 
 def _joined(c: Computation, x: Instruction, sharding: Sharding, shape: Shape) -> Instruction:
-    """The whole of what each device has."""
+    """The whole of what each device has, without what lies behind the end of uneven parts."""
     own = _annotated(c, x, "Sharding", x.shape, MANUAL)
-    return _annotated(c, own, "SPMDShardToFullShape", shape, sharding)
+    whole = shape.with_dims(_even(sharding, shape.dims))
+    joined = _annotated(c, own, "SPMDShardToFullShape", whole, sharding)
+    if whole.dims == shape.dims:
+        return joined
+    ranges = Slices.of(*[(0, n, 1) for n in shape.dims])
+    kept = c.add("slice", joined, slice=ranges, shape=shape)
+    kept.sharding, kept.metadata = sharding, x.metadata
+    return kept
+
+
+def _even(sharding: Sharding, dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes of an array that is cut into whole parts of these sizes."""
+    tiled = sharding.tiled()
+    if tiled.kind != "tiled":
+        return dims
+    sizes = sharding.tile_sizes(dims)
+    return tuple([size * n for size, n in zip(sizes, tiled.tile_dims)])
 
 
 def _annotated(

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import io_callback
 from jax.experimental.custom_partitioning import custom_partitioning
+from jax.experimental.shard_alike import shard_alike
 from jax.sharding import NamedSharding
 from jax_cases_devices import GRID, P, mesh, spread
 
@@ -166,3 +167,54 @@ def case_partitioned_custom_partitioning_in_a_loop():
     looped = jax.jit(lambda x: lax.fori_loop(0, 3, lambda k, c: twice(c), x))(x)
     np.testing.assert_array_equal(np.asarray(looped), GRID * 8)
     assert set(asked) == {P("x", "y")}
+
+
+def case_partitioned_custom_partitioning_of_uneven_parts():
+    """Code for one device gets parts of one size, zeros behind the end, and nothing is whole."""
+    over = mesh(4)
+
+    @custom_partitioning
+    def f(x, y):
+        return jnp.cos(x) + y, x * 2
+
+    def code(_, arguments, __):
+        s = arguments[0].sharding
+        return over, lambda x, y: (jnp.cos(x) + y, x * 2), (s, s), (s, s)
+
+    f.def_partition(
+        infer_sharding_from_operands=lambda _, a, r: (a[0].sharding, a[0].sharding),
+        partition=code,
+        sharding_rule="i j, i j -> i j, i j",
+    )
+    shapes: list[tuple[int, ...]] = []
+
+    def g(x):
+        x = lax.with_sharding_constraint(x, NamedSharding(over, P("x")))
+        jax.debug.callback(lambda part: shapes.append(np.shape(part)), x, partitioned=True)
+        a, b = f(x, x + 1)
+        return (a * b).sum(0), a[::-1]
+
+    for rows in (13, 3):
+        x = np.sin(np.arange(rows * 5, dtype=np.float32)).reshape(rows, 5)
+        total, turned = jax.jit(g)(x)
+        a = np.cos(x) + x + 1
+        np.testing.assert_allclose(np.asarray(total), (a * x * 2).sum(0), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(turned), a[::-1], rtol=1e-5)
+    jax.effects_barrier()
+    assert sorted(shapes) == [(1, 5)] * 4 + [(4, 5)] * 4
+
+
+def case_partitioned_shard_alike_in_a_loop():
+    """What a loop carries is cut as an argument of its body that it is alike."""
+    over = mesh(4)
+    x = spread(GRID, over, "x")
+
+    def f(x):
+        def step(c, _):
+            return shard_alike(x, c * 2)[1], None
+
+        return lax.scan(step, jnp.ones_like(GRID), None, length=3)[0]
+
+    y = jax.jit(f)(x)
+    assert y.sharding.is_equivalent_to(NamedSharding(over, P("x")), 2)
+    np.testing.assert_array_equal(np.asarray(y), np.full_like(GRID, 8))
