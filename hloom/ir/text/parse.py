@@ -47,7 +47,8 @@ class ModuleReader:
         """The whole text as a module."""
         cursor, module = self.cursor, self.module
         header: dict[str, Any] = {}
-        if cursor.match(HEADER):
+        has_header = cursor.match(HEADER) is not None
+        if has_header:
             module.name = self.read_name("the module's name")
             header = read_header_attributes(cursor)
             if at_stack_frames(cursor):
@@ -59,7 +60,7 @@ class ModuleReader:
             last = self.read_computation()
         if module.entry_or_none is None:
             module.entry = last
-        if module.name == UNNAMED:
+        if not has_header:
             module.name = f"module_{module.entry.name}"
         scheduled = header.pop("is_scheduled", False)
         for name, value in header.items():

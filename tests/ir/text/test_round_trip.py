@@ -112,6 +112,9 @@ def test_a_single_instruction_is_a_module():
     assert parse_module("f32[2] negate(f32[2] x)").entry.root.opcode == "negate"
     several = parse_module("a = f32[2] parameter(0)\nROOT b = f32[2] negate(a)")
     assert several.entry.root.name == "b"
+    for made in (module, several):
+        assert made.name == "_"
+        check(made)
 
 
 def test_a_computation_is_a_module():
