@@ -95,9 +95,10 @@ def partition_in_place(module: Module, left_out: frozenset[str] = frozenset()) -
 
 
 def split_arguments(cut: Module, arguments: Sequence[Literal]) -> list[list[Literal]]:
-    """What each device of a partitioned module is handed of whole arguments."""
+    """What each device of a partitioned module is handed of whole arguments: all of them, where
+    nothing was there to partition."""
     partitions = cut.num_partitions
-    shardings = cut.spmd_parameters_shardings
+    shardings = cut.spmd_parameters_shardings or (None,) * len(arguments)
     parts = [_split(x, s, partitions) for x, s in zip(arguments, shardings, strict=True)]
     return [[p[d] for p in parts] for _ in range(cut.replica_count) for d in range(partitions)]
 

@@ -145,3 +145,11 @@ def test_shardings_of_one_device_are_nothing_to_partition() -> None:
     )
     assert not hloom.pass_named("spmd-partitioner").run(module).changed
     assert module.num_partitions == 1
+
+
+def test_a_program_without_shardings_is_handed_whole_arguments() -> None:
+    cut = cut_and_compared("""ENTRY main {
+      x = f32[16,8] parameter(0)
+      ROOT y = f32[16,8] negate(x)
+    }""", 2)  # fmt: skip
+    assert cut.entry.root.shape.dims == (16, 8)
