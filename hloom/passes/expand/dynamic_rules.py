@@ -8,12 +8,15 @@ dynamic and nobody knows are their bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from hloom.base.registry import Registry
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.window import WindowDimension
 from hloom.passes.expand.dynamic_values import Masks, Sized, Sizes, static_shape
 from hloom.passes.expand.expansion import refuse
+from hloom.types import limits
+from hloom.types.dtype import DType
 from hloom.types.shape import Shape
 
 Rule = Callable[[Masks, Instruction, list[Sized]], Sized]
@@ -208,13 +211,30 @@ def reverse(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     return Sized(reversed_, dict(x.sizes))
 
 
+NEUTRAL: dict[str, Callable[[DType], Any]] = {"add": limits.zero, "multiply": limits.one}
+"""What changes nothing, for folds that count what they begin with each time they meet it."""
+
+
+def filler(m: Masks, fold: Instruction, start: Instruction) -> Instruction:
+    """What a fold finds where there is no element: what changes nothing in a sum or product, else
+    what it begins with, which an extreme may meet any number of times."""
+    root, dtype = fold.called[0].root, start.shape.dtype
+    is_known = root.opcode in NEUTRAL and set(root.operands) == set(fold.called[0].parameters)
+    if not is_known or root.shape.dtype is not dtype or dtype.is_pred or dtype.bits == 1:
+        return start
+    neutral = NEUTRAL[root.opcode](dtype)
+    if start.opcode == "constant" and start.attrs.literal.first() == neutral:
+        return start
+    return m.b.scalar(neutral, dtype)
+
+
 @RULES.of("reduce")
 def reduce(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     count, gone = len(operands) // 2, i.attrs.dimensions
     inputs, starts = operands[:count], values(operands[count:])
     sizes = least_sizes(m, inputs)
     masked = [
-        m.masked(Sized(x.value, sizes), start, gone)
+        m.masked(Sized(x.value, sizes), filler(m, i, start), gone)
         for x, start in zip(inputs, starts, strict=True)
     ]
     kept_dims = [d for d in range(inputs[0].value.shape.rank) if d not in gone]
@@ -251,7 +271,7 @@ def reduce_window(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     moving = [d for d, row in enumerate(rows) if not row.is_trivial]
     sizes_before = least_sizes(m, inputs)
     masked = [
-        m.masked(Sized(x.value, sizes_before), s, moving)
+        m.masked(Sized(x.value, sizes_before), filler(m, i, s), moving)
         for x, s in zip(inputs, starts, strict=True)
     ]
     sizes = {
