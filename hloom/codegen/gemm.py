@@ -256,7 +256,9 @@ class PackedWriter(ProductFinish):
 
         length, restart = k.length, sum_restart(e, [acc])
         if group > 1:
-            length = e.indices.quotient(length.plus(group - 1), group)
+            # Rows that are read where they stand have no zeros behind them: parts are whole groups.
+            rest = 0 if self.p.direct_a is not None else group - 1
+            length = e.indices.quotient(length.plus(rest), group)
         depth = length.const if length.is_constant else -(-self.packer.depth // group)
         upper = None if length.is_constant else e.scalar(length)
         # A product of complex numbers is added in two steps.

@@ -7,6 +7,7 @@ last one is filled up with zeros, on both sides: zero times what somebody left t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hloom.codegen.affine import ZERO, Affine, constant
@@ -41,38 +42,42 @@ class _Groups:
         """All panels of a step."""
         packer, p = self.packer, self.p
 
-        def tile(t: Affine) -> None:
-            n, base = packer.first_column(first_tile.plus(t)), t.times(packer.panel)
-            if p.depth % self.group:
-                self._clear(base)
-            if p.b_lanes == "k":
-                self._turned(n, base)
-            else:
-                self._straight(n, base)
-            if p.depth % self.group:
-                self._rest(n, base)
+        def each(*bodies: Callable[[Affine, Affine], None]) -> None:
+            """For each panel its first column, and where it begins."""
 
-        packer.each(ZERO, count, 1, tile)
+            def tile(t: Affine) -> None:
+                for body in bodies:
+                    body(packer.first_column(first_tile.plus(t)), t.times(packer.panel))
 
-    def _clear(self, base: Affine) -> None:
+            packer.each(ZERO, count, 1, tile)
+
+        before = [self._clear] if p.depth % self.group else []
+        after = [self._rest] if p.depth % self.group else []
+        if p.b_lanes == "k":
+            each(*before, self._turned, *after)
+            return
+        if before:
+            each(*before)
+        # Rows of B are read in long runs: all panels of a group before the next group.
+        packer.each(ZERO, self.full, 1, lambda k: each(lambda n, at: self._straight(k, n, at)))
+        if after:
+            each(*after)
+
+    def _clear(self, _: Affine, base: Affine) -> None:
         """Zeros in the last group."""
         last = self.e.indices.quotient(self.part.length.plus(-1), self.group)
         zeros = self.b.constant(self.p.b_type, 0, (self.row,))
         self.b.store(self.panels, self.e.scalar(base.plus(last.times(self.row))), zeros, (1,))
 
-    def _straight(self, n: Affine, base: Affine) -> None:
-        """B stored along the columns: some rows at a time, element by element in turn."""
-        e, start = self.e, self.part.start(self.p.depths)
-
-        def one(number: Affine) -> None:
-            k = start.plus(number.times(self.group))
-            for at, lanes in self.packer.pieces():
-                e.tile = (self.group, lanes)
-                row = k.plus(e.indices.lane(0, self.group, 2))
-                column = n.plus(at).plus(e.indices.lane(1, lanes, 2))
-                self._store(base.plus(number.times(self.row)).plus(at * self.group), column, row)
-
-        self.packer.each(ZERO, self.full, 1, one)
+    def _straight(self, number: Affine, n: Affine, base: Affine) -> None:
+        """A group of rows of a B that is stored along the columns, element by element in turn."""
+        e = self.e
+        k = self.part.start(self.p.depths).plus(number.times(self.group))
+        for at, lanes in self.packer.pieces():
+            e.tile = (self.group, lanes)
+            row = k.plus(e.indices.lane(0, self.group, 2))
+            column = n.plus(at).plus(e.indices.lane(1, lanes, 2))
+            self._store(base.plus(number.times(self.row)).plus(at * self.group), column, row)
 
     def _store(self, at: Affine, column: Affine, row: Affine) -> None:
         e, p = self.e, self.p
