@@ -13,6 +13,7 @@ from hloom.aot.archive import ArchiveMember, archive
 from hloom.aot.buckets import CBuckets
 from hloom.aot.entries import CEntry, LibraryPlan
 from hloom.aot.link import MATRICES, ORDERS, TRANSFORMS, toolchain
+from hloom.aot.local_symbols import localised
 from hloom.aot.tensors import table_source
 from hloom.aot.weights import WeightsFile
 from hloom.api import (
@@ -58,7 +59,8 @@ def library_bytes(
         return archive(members), sizes
     if kind == "object" and len(parts) == 1:
         return parts[0][0].read_bytes(), sizes
-    out = folder / file
+    (folder / "whole").mkdir()
+    out = folder / "whole" / file  # not over a part that is called so, too
     tools = toolchain(processor, f"linking {file}")
     if kind == "object":
         tools.joined_object([o for o, _ in parts], out)
@@ -138,15 +140,21 @@ def _routines(name: str, codes: Sequence[LibraryCode], folder: Path) -> list[Par
         calls = sorted({t for c in codes for t in c.matrix_calls[0]})
         types = sorted({t for c in codes for t in c.matrix_calls[1]})
         path = tools.matrices_object(name, folder, (calls, types), _callers(callers))
-        parts.append((path, [f"{name}_{r}" for r in MATRICES]))
+        parts.append(_own(path, [f"{name}_{r}" for r in MATRICES]))
     if callers := _all(c.transforms for c in codes):
         tools = toolchain(least, _callers(callers))
         path = tools.transforms_object(name, folder, _callers(callers))
-        parts.append((path, [f"{name}_{r}" for r in TRANSFORMS]))
+        parts.append(_own(path, [f"{name}_{r}" for r in TRANSFORMS]))
         lengths = {key for c in codes for key in c.transform_lengths}
         data = fft_plans_object(name, lengths, least)
         parts.append(_written(folder, f"{name}_plans", data, f"{name}_fft_plans"))
     return parts
+
+
+def _own(path: Path, symbols: list[str]) -> Part:
+    """An object of C++ routines, of which others see these symbols only."""
+    path.write_bytes(localised(path.read_bytes(), symbols))
+    return path, symbols
 
 
 def _all(names: Iterable[Sequence[str]]) -> list[str]:

@@ -44,9 +44,12 @@ def check_processor(program: Program, is_lenient: bool = False) -> None:
     is_tried = is_lenient and os.environ.get("HLOOM_MISSING_FEATURES") == "warn"
     if is_tried and not missing.startswith("architecture "):
         return
+    what = f"{program.name} was compiled for processors with {missing}, which this one has not"
+    if missing.startswith("architecture "):
+        _, compiled_for, *_, here = missing.rstrip(")").split(" ")
+        what = f"Target arch mismatch expected {compiled_for} got {here}: {what}"
     raise HloError(
-        f"{program.name} was compiled for processors with {missing}, which this one has not: it"
-        " may end with SIGILL",
+        f"{what}: it may end with SIGILL",
         rule="processor",
         hint="compile it again here, or there with cpu_max_isa for older processors; for missing"
         " features HLOOM_MISSING_FEATURES=warn tries it all the same",

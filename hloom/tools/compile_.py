@@ -18,6 +18,7 @@ from hloom.aot.tensors_in_file import named_in_file
 from hloom.tools.evaluate import progress
 from hloom.tools.opt import OPTION_WORDS
 from hloom.tools.run import TargetName, Threads, compiled
+from hloom.tools.saved import SAVED_ENDING
 from hloom.tools.terminal import (
     AsJson,
     Partitions,
@@ -83,8 +84,6 @@ Report = Annotated[
     bool, typer.Option("--report", help="Tell what a C library is made of, step by step.")
 ]
 
-SAVED_ENDING = ".hloom"
-"""Of files that hold a saved program."""
 MOST_NAMES = 8
 """That are told of one function."""
 

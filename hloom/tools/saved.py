@@ -8,10 +8,13 @@ from typing import Any
 
 from hloom import api
 
+SAVED_ENDING = ".hloom"
+"""Of files that hold a saved program."""
+
 
 def is_saved(file: str) -> bool:
-    """Whether a file is a compiled program; standard input is none."""
-    return file != "-" and api.is_program_file(Path(file))
+    """Whether a file is a compiled program, or called as one; standard input is none."""
+    return file != "-" and (Path(file).suffix == SAVED_ENDING or api.is_program_file(Path(file)))
 
 
 def opened(

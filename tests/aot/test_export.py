@@ -176,6 +176,56 @@ def test_every_symbol_has_the_prefix(folder):
     assert {n for n in found if not n.startswith("prefixed")} <= {"memcpy", "memset", "memmove"}
 
 
+ROUTINES = """HloModule m
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT }
+ENTRY e {
+  x = f32[12,12] parameter(0)
+  c = f32[12,12] cholesky(x)
+  s = f32[12,12] sort(c), dimensions={1}, to_apply=less
+  z = f32[12,12] constant(0)
+  k = c64[12,12] complex(s, z)
+  f = c64[12,12] fft(k), fft_type=FFT, fft_length={12}
+  ROOT t = (f32[12,12], c64[12,12]) tuple(s, f)
+}"""
+"""Sorting, linear algebra and transforms: the last two are the runtime's own C++."""
+TWO_MAIN = """#include <stdio.h>
+#include <string.h>
+#include "one.h"
+#include "two.h"
+
+static float x[144], s[2][144], f[2][288];
+static char workspace[ONE_WORKSPACE_BYTES + TWO_WORKSPACE_BYTES] __attribute__((aligned(64)));
+
+int main(void) {
+  for (int i = 0; i < 12; i++) x[13 * i] = (float)(i + 1) * (float)(i + 1);
+  const void *in[] = {x};
+  void *first[] = {s[0], f[0]}, *second[] = {s[1], f[1]};
+  if (one(in, first, workspace) || two(in, second, workspace)) return 1;
+  return memcmp(s[0], s[1], sizeof s[0]) || memcmp(f[0], f[1], sizeof f[0]) || s[0][143] != 12;
+}
+"""
+
+
+@pytest.mark.parametrize("suffix", [".a", ".o"])
+def test_routines_are_the_library_s_own(tmp_path, suffix):
+    """Of routines in C++, too, others see what begins with the name: two libraries are linked."""
+    files = [str(tmp_path / f"{n}{suffix}") for n in ("one", "two")]
+    for file, name in zip(files, ("one", "two")):
+        hloom.export_c(ROUTINES, file, tmp_path / f"{name}.h")
+    words = ["nm", "-g", "--defined-only", files[0]]
+    names = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    found = {line.split()[-1] for line in names.splitlines() if " " in line}
+    assert {"one", "one_hl_cholesky", "one_hl_fft", "one_hl_sort_keys"} <= found
+    assert not {n for n in found if not n.startswith("one")}
+    main = tmp_path / "main.c"
+    main.write_text(TWO_MAIN)
+    out = tmp_path / "main"
+    subprocess.run(["cc", f"-I{tmp_path}", str(main), *files, "-lm", "-o", str(out)], check=True)
+    assert subprocess.run([str(out)]).returncode == 0
+
+
 def test_two_libraries_in_one_program(tmp_path):
     """All of both is linked: no name is there twice."""
     files = [str(exported(tmp_path, PROGRAMS["sort"], n, ".a").path) for n in ("one", "two")]

@@ -17,6 +17,8 @@ from hloom.program.saved import program_from_bytes, program_to_bytes
 from hloom.runtime.cache import ProgramCache
 from hloom.runtime.executor import Executor
 from hloom.runtime.library import library
+from hloom.runtime.loaded_program import LoadedProgram
+from hloom.runtime.native import Pool
 from hloom.runtime.processor_identity import missing_features
 from hloom.targets.cpu.options import cpu_target
 from hloom.targets.cpu.target import CpuTarget
@@ -89,6 +91,16 @@ def test_another_architecture_names_both():
     assert missing == f"architecture {other} (this is {HERE.architecture})"
 
 
+def test_another_architecture_in_the_loader():
+    """The same words from the native loader, which C programs and the plugin ask."""
+    other = "aarch64" if HERE.is_x86 else "x86_64"
+    foreign = Processor(f"{other}-unknown-linux-gnu", "", ())
+    program = replace(hloom.compile(hloom.parse(TEXT)).program, processor=foreign)
+    mismatch = f"Target arch mismatch expected {other} got {HERE.architecture}: .* SIGILL"
+    with pytest.raises(HloError, match=mismatch):
+        LoadedProgram(program, Pool.shared(1))
+
+
 def test_missing_features_are_a_warning_where_that_is_asked(monkeypatch, capfd):
     monkeypatch.setenv("HLOOM_MISSING_FEATURES", "warn")
     program = hloom.compile(hloom.parse(TEXT)).program
@@ -99,7 +111,8 @@ def test_missing_features_are_a_warning_where_that_is_asked(monkeypatch, capfd):
     assert "of-the-future (not known here), which this one has not: it may end with SIGILL" in told
     other = "aarch64" if HERE.is_x86 else "x86_64"
     foreign = Processor(f"{other}-unknown-linux-gnu", "", ())
-    with pytest.raises(HloError, match=f"architecture {other}"):
+    mismatch = f"Target arch mismatch expected {other} got {HERE.architecture}: .* SIGILL"
+    with pytest.raises(HloError, match=mismatch):
         Executor(replace(program, processor=foreign), 1)
 
 

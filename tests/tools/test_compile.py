@@ -48,6 +48,18 @@ def test_arguments_by_name(run, tmp_path):
     assert done.exit_code == 2 and "Argument names must be unique: x, x" in done.stderr
 
 
+@pytest.mark.parametrize("content", [b"", b"HloModule m", b"hloomexe", None])
+def test_a_file_that_is_none(run, tmp_path, content):
+    """What is called as a saved program is looked at as one."""
+    path = tmp_path / "none.hloom"
+    if content is not None:
+        path.write_bytes(content)
+    done = run("run", str(path))
+    assert done.exit_code != 0 and "extension" not in done.stderr
+    words = "these bytes are no saved program" if content is not None else "No such file"
+    assert words in done.stderr
+
+
 def test_json(run, tmp_path):
     done = written(run, tmp_path, "--json")
     data = json.loads(done.stdout)

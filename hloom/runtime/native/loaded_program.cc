@@ -76,6 +76,8 @@ class Builder {
     if (missing.empty()) return true;
     std::string what = program_.name + " was compiled for processors with " + missing +
                        ", which this one has not: it may end with SIGILL";
+    if (std::string mismatch = arch_mismatch(missing); !mismatch.empty())
+      what = mismatch + ": " + what;
     if (is_tried_all_the_same(missing)) {
       fprintf(stderr, "hloom: %s\n", what.c_str());
       return true;

@@ -234,6 +234,16 @@ std::string missing_features(std::string_view architecture, std::string_view fea
   return missing;
 }
 
+std::string arch_mismatch(std::string_view missing) {
+  constexpr std::string_view kWord = "architecture ", kHere = " (this is ";
+  if (!missing.starts_with(kWord)) return "";
+  size_t at = missing.find(kHere);
+  std::string expected(missing.substr(kWord.size(), at - kWord.size()));
+  std::string got(missing.substr(at + kHere.size()));
+  got.pop_back();  // the bracket
+  return "Target arch mismatch expected " + expected + " got " + got;
+}
+
 bool is_tried_all_the_same(std::string_view missing) {
   const char* asked = getenv("HLOOM_MISSING_FEATURES");
   return asked != nullptr && std::string_view(asked) == "warn" &&

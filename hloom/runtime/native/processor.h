@@ -15,6 +15,9 @@ std::string_view host_architecture();
 // lacking; what only says what is quick (prefer-, fast-, ...) does not.
 std::string missing_features(std::string_view architecture, std::string_view features);
 
+// `Target arch mismatch expected NAME got NAME` where that is what is missing, else nothing.
+std::string arch_mismatch(std::string_view missing);
+
 // Whether a program for which these features are missing runs with a warning instead of an error:
 // where HLOOM_MISSING_FEATURES is `warn`, and the architecture is that of this processor.
 bool is_tried_all_the_same(std::string_view missing);
