@@ -376,8 +376,8 @@ def _take_manual(node: Node, source: Node) -> bool:
 
 
 def _speaks_of_others(node: Node, source: Node) -> bool:
-    """Whether what is said of a value within a region leaves dimensions open, or cuts them, along
-    axes that are not the region's own: these it takes for granted."""
+    """Whether what is said of a value within a region can be of axes that are not the region's own:
+    these it takes for granted."""
     if source.all_manual or node.space not in (None, source.space):
         return False
-    return node.used.isdisjoint(source.manual) and (node.is_cut or any(node.is_open))
+    return node.used.isdisjoint(source.manual)

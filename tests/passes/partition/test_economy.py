@@ -210,6 +210,17 @@ ENTRY main {
 }"""
 
 
+def joined_of(cut: Module, x: np.ndarray) -> np.ndarray:
+    """The whole result of a partitioned program of one argument."""
+    parts = split_arguments(cut, [hloom.Literal.of(x)])
+    found = [np.asarray(r.array) for r in evaluate_lockstep(cut, parts)]
+    return join_array(found, cut.spmd_output_sharding, x.shape)
+
+
+X = np.random.default_rng(0).random((4, 8), dtype=np.float32)
+TURNED = np.concatenate([X[2:], X[:2]])
+
+
 @pytest.mark.parametrize("is_open", [False, True])
 def test_axes_that_a_region_leaves_to_us_cut_what_is_inside(is_open: bool) -> None:
     """Also where something inside says that its dimensions are open, and nothing of the region's
@@ -217,16 +228,26 @@ def test_axes_that_a_region_leaves_to_us_cut_what_is_inside(is_open: bool) -> No
     marked = 'z = f32[2,8] custom-call(y), custom_call_target="Sharding", '
     marked += "sharding={mesh['a'=2,'b'=2], [{?}, {?}]}"
     text = REGION.replace("OPEN", marked if is_open else "")
-    text = text.replace("LAST", "z" if is_open else "y")
-    module = parsed(text)
-    cut = partitioned(module)
+    cut = partitioned(parsed(text.replace("LAST", "z" if is_open else "y")))
     hloom.verify(cut)
     permutes = [i for i in cut.instructions() if i.opcode == "collective-permute"]
     assert [i.shape.dims for i in permutes] == [(2, 4)]
     assert traffic(cut).keys() == {"collective-permute"}
-    x = np.random.default_rng(0).random((4, 8), dtype=np.float32)
-    parts = split_arguments(cut, [hloom.Literal.of(x)])
-    found = [np.asarray(r.array) for r in evaluate_lockstep(cut, parts)]
-    joined = join_array(found, cut.spmd_output_sharding, (4, 8))
-    turned = np.concatenate([x[2:], x[:2]]) ** 8
-    np.testing.assert_allclose(joined, turned, rtol=1e-5)
+    np.testing.assert_allclose(joined_of(cut, X), TURNED**8, rtol=1e-5)
+
+
+def test_what_is_said_within_a_region_is_of_the_axes_that_it_leaves() -> None:
+    """Of all that a loop carries round a ring it was said that it is whole, as Shardy says it, and
+    the ring was refused as one outside of any region."""
+    said = ", sharding={mesh['a'=2,'b'=2], [{}, {}]}"
+    text = REGION.replace("(s32[], f32[2,8])", "(s32[], f32[2,8], f32[2,8])").replace("OPEN", "")
+    x = "x = f32[2,8] get-tuple-element(s), index="
+    text = text.replace(f"{x}1", f"x0 = {x[4:]}1{said}\n  {x}2{said}")
+    text = text.replace("multiply(p, p)", f"add(p, x0){said}")
+    text = text.replace("tuple(next, LAST)", "tuple(next, x0, y)")
+    text = text.replace("tuple(zero, i)", "tuple(zero, i, b)")
+    text = text.replace("(w), index=1", f"(w), index=2{said}")
+    zeros = f"o0 = f32[] constant(0)\n  b = f32[2,8] broadcast(o0), dimensions={{}}{said}\n"
+    cut = partitioned(parsed(text.replace("  t = (", f"  {zeros}  t = (")))
+    hloom.verify(cut)
+    np.testing.assert_allclose(joined_of(cut, X), 2 * X + TURNED, rtol=1e-5)
