@@ -77,12 +77,22 @@ def _width(of: DType) -> int:
 
 def _is_known(offsets: Value) -> bool:
     """Whether offsets follow from where a step is, not from data: those are read by vectors."""
-    op = offsets.op
-    if op is None:
-        return not offsets.shape
-    if op.opcode in ("load", "gather", "for", "while", "if"):
-        return False
-    return not offsets.shape or all(map(_is_known, op.operands))
+    seen, waiting = {offsets}, [offsets]
+    while waiting:
+        value = waiting.pop()
+        if value.op is None:
+            if value.shape:
+                return False
+            continue
+        if value.op.opcode in ("load", "gather", "for", "while", "if"):
+            return False
+        if not value.shape:
+            continue
+        # Each once: rounds of random bits read what was made before them many times over.
+        new = [x for x in dict.fromkeys(value.op.operands) if x not in seen]
+        seen.update(new)
+        waiting += new
+    return True
 
 
 class _Counter:

@@ -88,3 +88,16 @@ def test_other_devices(name: str) -> None:
         "  store %y[%z], %a strides(1)\n}"
     )
     assert 0 < step_ns(kernel, device) < 1e4
+
+
+def test_offsets_of_many_rounds_are_looked_at_once() -> None:
+    """Each of 200 sums reads the one before twice: 2 ** 200 ways to where they begin."""
+    rounds = "".join(
+        f"  %o{k} = add %{f'o{k - 1}' if k else 'at'}, %{f'o{k - 1}' if k else 'at'} : s64[8]\n"
+        for k in range(200)
+    )
+    body = (
+        "  %at = iota axis(0) : s64[8]\n"
+        f"{rounds}  %v = gather %x[%o199] : f32[8]\n  store %y[%zero], %v strides(1)"
+    )
+    assert ns(body) > 0
