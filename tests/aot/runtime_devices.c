@@ -109,7 +109,7 @@ int main(int count, char **words) {
   if (count != 3) return 2;
   const char *way = words[1];
   if (strcmp(way, "without") != 0) hloom_rt_use_devices();
-  hloom_rt_register("looks_at_options", looks, NULL);
+  hloom_rt_register("looks_in_c", looks, NULL);
   model = hloom_rt_load(words[2], 1, error, sizeof error);
   if (model == NULL) return failed("load");
   if (strcmp(way, "handlers") == 0) return handlers();

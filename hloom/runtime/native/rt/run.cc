@@ -113,10 +113,14 @@ int32_t run(hloom_rt_program& p, const hloom::Launch& launch, hl_context* contex
 std::string launched(const hloom_rt_program& p, const hloom_rt_options* options,
                      hloom::Launch* launch) {
   int64_t count = p.replicas * p.partitions;
+  char words[160];
   const hloom_rt_devices* devices = options == nullptr ? nullptr : options->devices;
-  if (devices == nullptr && count > 1)
-    return p.core->name + " is for " + std::to_string(count) +
-           " devices, which run it together: hloom_rt_run_with, options.devices";
+  if (devices == nullptr && count > 1) {
+    snprintf(words, sizeof(words),
+             "%.60s is for %lld devices, which run it together: hloom_rt_run_with, options.devices",
+             p.core->name.c_str(), static_cast<long long>(count));
+    return words;
+  }
   if (options == nullptr) return "";
   if (options->pool != nullptr) launch->pool = options->pool->threads;
   launch->user_data = {static_cast<int64_t>(options->user_data_count),
@@ -127,12 +131,13 @@ std::string launched(const hloom_rt_program& p, const hloom_rt_options* options,
   launch->join = devices->join;
   launch->devices = devices->all;
   launch->device = devices->number_of(options->device);
-  if (static_cast<int64_t>(devices->assignment.size()) != count)
-    return "the devices are " + std::to_string(devices->assignment.size()) + ", and " +
-           p.core->name + " is for " + std::to_string(count);
-  if (launch->device < 0)
-    return "device " + std::to_string(options->device) + " is not in the assignment";
-  return "";
+  bool is_theirs = static_cast<int64_t>(devices->assignment.size()) == count;
+  if (is_theirs && launch->device >= 0) return "";
+  snprintf(words, sizeof(words),
+           is_theirs ? "device %lld is not in the assignment"
+                     : "the devices are not %lld, as many as the program is for",
+           static_cast<long long>(is_theirs ? options->device : count));
+  return words;
 }
 
 hl_context* context_for(hloom_rt_program& p, const hloom::Launch& launch) {
