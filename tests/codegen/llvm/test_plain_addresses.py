@@ -61,8 +61,9 @@ def test_a_batch_is_the_same_whoever_compiles_it(threads: int):
     with CodeCompiler(X86, threads=threads) as code:
         code.add("f", MARKED)
         [made] = code.objects()
-    assert made == renamed(object_bytes(MARKED, X86, plain_addresses=True), {})
-    assert made != renamed(object_bytes(MARKED, X86), {})
+    alone = f'source_filename = "f"\n{MARKED}'
+    assert made == renamed(object_bytes(alone, X86, plain_addresses=True), {})
+    assert made != renamed(object_bytes(alone, X86), {})
 
 
 @pytest.mark.parametrize(
