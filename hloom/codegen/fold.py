@@ -24,6 +24,8 @@ from hloom.codegen.combiner import apply, combined
 from hloom.codegen.elements import Elements
 from hloom.codegen.extreme_keys import ExtremeKeys, extreme_keys
 from hloom.ir.computation import Computation
+from hloom.ir.op import opcodes
+from hloom.ir.traits import IDEMPOTENT
 from hloom.kernel.kernel import Value
 
 # Loops shorter than this are written out.
@@ -33,7 +35,7 @@ WORD = 4
 # The most lanes of a folded row, in vectors of the machine.
 ROW_VECTORS = 4
 # Folds in which a term may be counted twice.
-TWICE = frozenset({"maximum", "minimum", "and", "or"})
+TWICE = opcodes(IDEMPOTENT)
 
 Reader = Callable[[Sequence[Affine]], list[Value]]
 
