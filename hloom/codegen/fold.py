@@ -212,7 +212,7 @@ class Fold:
         while lanes // 2 >= rest:
             lanes //= 2
             values = self.combine(*[[b.slice(x, 0, k, lanes) for x in values] for k in (0, lanes)])
-        is_again = self.is_read and TWICE.issuperset(kinds)
+        is_again = self.is_read and set(kinds) <= TWICE
         begin, count = (full + rest - lanes, lanes) if is_again else (full, rest)
         saved, e.tile = e.tile, (count,)
         terms = self._terms([], constant(begin), count)
