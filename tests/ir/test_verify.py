@@ -305,3 +305,16 @@ def test_deep_nesting_does_not_recurse():
         below = c
     module.entry = below
     verify(module)
+
+
+@pytest.mark.parametrize(("body", "agrees"), [("{manual}", True), ("{replicated}", False)])
+def test_one_sharding_of_a_tuple_is_that_of_its_elements(body, agrees):
+    text = f"""HloModule m
+    body {{ s = (s32[], f32[4]) parameter(0), sharding={{{{{body[1:-1]}}}, {{manual}}}}
+      k = s32[] get-tuple-element(s), index=0  v = f32[4] get-tuple-element(s), index=1
+      ROOT t = (s32[], f32[4]) tuple(k, v) }}
+    condition {{ s = (s32[], f32[4]) parameter(0)  ROOT l = pred[] constant(false) }}
+    ENTRY e {{ p = (s32[], f32[4]) parameter(0)
+      ROOT w = (s32[], f32[4]) while(p), condition=condition, body=body, sharding={{manual}} }}"""
+    rules = [v.rule for v in violations(parse_module(text))]
+    assert rules == ([] if agrees else ["loop-sharding"])

@@ -177,15 +177,11 @@ class Sharding:
         return np.array(s.devices, dtype=np.int64).reshape(s.tile_dims or (len(s.devices),))
 
     def same(self, other: Sharding) -> bool:
-        """Whether it means the same: metadata and the way of writing do not count. One sharding of
-        a tuple is that of all its elements."""
+        """Whether it means the same: metadata and the way of writing do not count."""
         a, b = self.without_metadata(), other.without_metadata()
         if a == b:
             return True
-        if a.is_tuple != b.is_tuple:
-            whole, each = (a, b) if a.is_tuple else (b, a)
-            return all(x.same(each) for x in whole.elements)
-        if a.is_tuple:
+        if a.is_tuple or b.is_tuple:
             if a.kind != b.kind or len(a.elements) != len(b.elements):
                 return False
             return all(x.same(y) for x, y in zip(a.elements, b.elements))

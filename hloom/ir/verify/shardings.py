@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from hloom.base.diagnostics import VerifyError
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.values.sharding import Sharding
 from hloom.ir.verify.rules import VerifyOptions, broken
 from hloom.types.shape import Shape, tuple_shape
 
@@ -52,10 +53,18 @@ def _check_agreement(i: Instruction, related: tuple[Instruction, ...]) -> Iterat
             continue
         if first is None:
             first = x
-        elif x.sharding is not first.sharding and not x.sharding.same(first.sharding):
+        elif x.sharding is not first.sharding and not _agree(x.sharding, first.sharding):
             yield broken(
                 "loop-sharding",
                 f"%{first.name} has sharding={first.sharding.text} but %{x.name} {x.sharding.text}",
                 i,
             )
             return
+
+
+def _agree(a: Sharding, b: Sharding) -> bool:
+    """Whether they mean the same; one sharding of a tuple is that of all its elements."""
+    if a.is_tuple == b.is_tuple:
+        return a.same(b)
+    whole, each = (a, b) if a.is_tuple else (b, a)
+    return all(x.same(each) for x in whole.elements)

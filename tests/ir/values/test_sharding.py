@@ -192,13 +192,6 @@ def test_named_sharding_as_tiles():
     assert read("{mesh['x'=2], replicated}").tiled() == REPLICATED
     assert read("{mesh['x'=2], [{}], unreduced={'x'}}").tiled().kind == "unreduced"
     assert read("{maximal_mesh[device_id=3]}").same(read("{maximal device=3}"))
-
-
-def test_one_sharding_of_a_tuple_is_that_of_its_elements():
-    each, other = read("{manual}"), read("{replicated}")
-    whole = read("{{manual}, {manual}}")
-    assert each.same(whole) and whole.same(each)
-    assert not other.same(whole) and not read("{{manual}, {replicated}}").same(each)
     reversed_ = read("{mesh['x'=2], device_ids=(1,0), [{'x'}]}")
     assert reversed_.same(read("{devices=[2]1,0}"))
     assert not reversed_.same(read("{devices=[2]<=[2]}"))
