@@ -57,15 +57,15 @@ def _inline_into(name: str, functions: dict[str, Any], done: set[str]) -> None:
 
 
 def _operations(op: Any, name: str) -> list[Any]:
-    found = []
+    operations = []
     for region in op.regions:
         for block in region.blocks:
             for inside in block.operations:
                 if inside.operation.name == name:
-                    found.append(inside.operation)
+                    operations.append(inside.operation)
                 elif inside.operation.regions:
-                    found.extend(_operations(inside.operation, name))
-    return found
+                    operations.extend(_operations(inside.operation, name))
+    return operations
 
 
 def _callee(call: Any) -> str:

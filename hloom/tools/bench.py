@@ -10,7 +10,7 @@ import typer
 
 from hloom import api
 from hloom.tools import bench_rows
-from hloom.tools.bench_children import SOURCES, Chosen, lines
+from hloom.tools.bench_children import SOURCES, BenchOptions, lines
 from hloom.tools.bench_page import page
 from hloom.tools.bench_rows import Results, Row, quantity_text
 from hloom.tools.evaluate import progress
@@ -95,7 +95,7 @@ def bench(
       hloom bench models -k GPT --against results/20261126T210000Z.json
     """
     options = ctx.meta.get(OPTION_WORDS, [])
-    chosen = Chosen(word, rounds, seconds, seed, timeout, not no_peer, options)
+    chosen = BenchOptions(word, rounds, seconds, seed, timeout, not no_peer, options)
     files, suites = _named(what or [], options, no_peer)
     before = bench_rows.read(against) if against is not None else None
     if page_file is not None and page_file.suffix != ".html":

@@ -109,7 +109,7 @@ def interleaved(
             break
         for who, run in runs.items():
             times[who].append(run())
-    return {who: statistics.median(found) for who, found in times.items()}
+    return {who: statistics.median(seconds_of_runs) for who, seconds_of_runs in times.items()}
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ SOURCES = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class BenchOptions:
     """How everything is measured."""
 
     word: str
@@ -36,7 +36,7 @@ class Chosen:
     options: list[str]
 
 
-def lines(files: list[str], suites: list[str], chosen: Chosen) -> Iterator[dict[str, Any]]:
+def lines(files: list[str], suites: list[str], chosen: BenchOptions) -> Iterator[dict[str, Any]]:
     """What the children say: rows, and why there are none."""
     for file in files:
         if chosen.word in file:

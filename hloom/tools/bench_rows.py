@@ -89,10 +89,10 @@ class Results:
 
     def groups(self) -> dict[tuple[str, str], list[Row]]:
         """Rows by suite and quantity, in the order in which they came."""
-        found: dict[tuple[str, str], list[Row]] = {}
+        rows_of: dict[tuple[str, str], list[Row]] = {}
         for row in self.rows:
-            found.setdefault((row.suite, row.quantity), []).append(row)
-        return found
+            rows_of.setdefault((row.suite, row.quantity), []).append(row)
+        return rows_of
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -160,13 +160,13 @@ def read(path: Path) -> Results:
 
 def history(folder: Path) -> list[Results]:
     """All results of a folder, oldest first; files of others are passed over."""
-    found: list[Results] = []
+    runs: list[Results] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            found.append(read(path))
+            runs.append(read(path))
         except api.UsageError:
             continue
-    return found
+    return runs
 
 
 def numbers_of(rows: Sequence[Row]) -> dict[tuple[str, str, str], float]:

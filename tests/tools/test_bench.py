@@ -8,7 +8,7 @@ import pytest
 
 from hloom.api import UsageError
 from hloom.tools import bench_rows
-from hloom.tools.bench_children import Chosen, lines
+from hloom.tools.bench_children import BenchOptions, lines
 from hloom.tools.bench_page import page
 from hloom.tools.bench_rows import Failure, Results, Row, mean_ratio
 
@@ -115,7 +115,7 @@ def test_suites_are_in_a_checkout_only(run, monkeypatch, tmp_path):
 
 
 def test_a_child_that_dies_or_takes_long_is_a_line(monkeypatch):
-    chosen = Chosen("", 1, 0.01, 0, 0.3, False, [])
+    chosen = BenchOptions("", 1, 0.01, 0, 0.3, False, [])
     monkeypatch.setattr("hloom.tools.bench_children._command", _shell("sleep 20"))
     (late,) = lines(["a.hlo"], [], chosen)
     assert late["why"] == "longer than 0.3 s"

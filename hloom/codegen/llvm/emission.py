@@ -65,9 +65,9 @@ class Turns:
 class Emitter:
     """The machines of a process that wait to be borrowed, and LLVM's calls."""
 
-    def __init__(self, llvm: Any, made: Callable[[Settings], Any]) -> None:
-        """`made` makes a machine of llvmlite's."""
-        self._made, self._calls = made, _calls(llvm)
+    def __init__(self, llvm: Any, make_machine: Callable[[Settings], Any]) -> None:
+        """`make_machine` makes a machine of llvmlite's."""
+        self._made, self._calls = make_machine, _calls(llvm)
         self._idle: dict[Settings, list[Any]] = defaultdict(list)
         _leave_addresses(llvm, False)  # as it is may be another process's, of which this is a fork
         self.addresses = Turns(lambda is_plain: _leave_addresses(llvm, is_plain))
@@ -115,15 +115,15 @@ _emitters: dict[int, Emitter] = {}
 """By process: a fork, where threads are gone in mid-work, gets its own."""
 
 
-def emitter(llvm: Any, made: Callable[[Settings], Any]) -> Emitter:
+def emitter(llvm: Any, make_machine: Callable[[Settings], Any]) -> Emitter:
     """The one of this process: with two, callers of both kinds would be at work together."""
-    found = _emitters.get(os.getpid())
-    if found is None:
+    own = _emitters.get(os.getpid())
+    if own is None:
         with _MAKING:
-            found = _emitters.get(os.getpid())
-            if found is None:
-                found = _emitters[os.getpid()] = Emitter(llvm, made)
-    return found
+            own = _emitters.get(os.getpid())
+            if own is None:
+                own = _emitters[os.getpid()] = Emitter(llvm, make_machine)
+    return own
 
 
 def _taken(calls: Any, message: ctypes.c_char_p) -> str:
@@ -169,9 +169,9 @@ def _calls(llvm: Any) -> Any:
     """The functions of llvmlite's library, without its lock; by their names without `LLVMPY_`."""
     name, handle = llvm.ffi.lib._name, llvm.ffi.lib._handle
     long, short = ctypes.CDLL(name, handle=handle), ctypes.PyDLL(name, handle=handle)
-    found = {}
+    functions = {}
     for call_name, call in _CALLS.items():
         function = (long if call.is_long else short)["LLVMPY_" + call_name]
         function.restype, function.argtypes = call.result, call.arguments
-        found[call_name] = function
-    return type("Calls", (), {n: staticmethod(f) for n, f in found.items()})
+        functions[call_name] = function
+    return type("Calls", (), {n: staticmethod(f) for n, f in functions.items()})

@@ -71,13 +71,13 @@ def move(loop: CountedLoop, counter: tuple[int, int], k: int, permute: Instructi
     body, c, number = loop.body, loop.loop.parent, counter[0]
     b = Expansion(body, {})
     readers = element_readers(loop.state, k)
-    got = b.emit("get-tuple-element", loop.state, index=k)
+    received = b.emit("get-tuple-element", loop.state, index=k)
     at = b.emit("get-tuple-element", loop.state, index=number)
     start = b.scalar(counter[1], at.shape.dtype)
     is_first = b.emit("compare", at, start, direction="EQ", shape=shape(PRED))
-    came = b.like(permute, got)
-    chosen = b.emit("select", b.spread(is_first, got.shape.dims), got, came)
-    chosen.shape = got.shape
+    came = b.like(permute, received)
+    chosen = b.emit("select", b.spread(is_first, received.shape.dims), received, came)
+    chosen.shape = received.shape
     for reader in readers:
         body.replace(reader, chosen)
         body.erase(reader)

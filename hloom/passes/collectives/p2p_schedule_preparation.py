@@ -37,13 +37,13 @@ class P2PSchedulePreparation(ComputationPass):
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         if c.is_fusion or is_async_body(c):
             return []
-        found = transfers(c)
-        if not found:
+        halves = transfers(c)
+        if not halves:
             return []
         others = [i for i in c.in_order() if i.opcode in COLLECTIVES or collective_of(i)]
         count = fired.total()
         last: Transfer | None = None
-        for t in found:
+        for t in halves:
             for first, second in pairwise(t):
                 fired["ordered"] += put_before(first, second)
             if last is not None:

@@ -44,11 +44,11 @@ class WhileLoopAllGatherSinking(ComputationPass):
     """So much of what one computation gathers for its loops may stay gathered before them."""
 
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
-        found = [s for i in c.instructions if i.opcode == "while" for s in sinkable(i)]
-        found.sort(key=lambda s: -s.gather.shape.size_bytes)
-        held = sum([s.gather.shape.size_bytes for s in found])
+        candidates = [s for i in c.instructions if i.opcode == "while" for s in sinkable(i)]
+        candidates.sort(key=lambda s: -s.gather.shape.size_bytes)
+        held = sum([s.gather.shape.size_bytes for s in candidates])
         changed: dict[Computation, None] = {}
-        for s in found:
+        for s in candidates:
             if held <= self.memory_limit_bytes:
                 break
             held -= s.gather.shape.size_bytes
@@ -63,7 +63,7 @@ def sinkable(loop: Instruction) -> list[Sinkable]:
     if not can_be_taken_apart(loop) or loop.is_root or loop.has_control_edges:
         return []
     condition, body = loop.called
-    found = []
+    sinkables = []
     for k in unchanged_elements(loop):
         gather = loop.operands[0].operands[k]
         if gather.opcode != "all-gather" or not is_plain(gather):
@@ -77,8 +77,8 @@ def sinkable(loop: Instruction) -> list[Sinkable]:
         readers = element_readers(body.parameters[0], k)
         slices = [u for r in readers for u in r.users if u is not body.root]
         if slices and all(is_across(u, gather) for u in slices):
-            found.append(Sinkable(loop, k, gather, slices))
-    return found
+            sinkables.append(Sinkable(loop, k, gather, slices))
+    return sinkables
 
 
 def is_across(i: Instruction, gather: Instruction) -> bool:

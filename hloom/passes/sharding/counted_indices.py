@@ -37,15 +37,15 @@ def _counted_dimensions(
     `places` says of each component of an index vector which dimension it indexes, `single` of
     which dimensions one element is taken. Both dimensions have one size.
     """
-    found: dict[int, int] = {}
+    counted: dict[int, int] = {}
     dims = indices.shape.dims
     for component, d in enumerate(places):
         if d not in single:
             continue
         own = _counted(indices, vector_dim, component)
-        if own is not None and own not in found and dims[own] == x.dims[d]:
-            found[own] = d
-    return found
+        if own is not None and own not in counted and dims[own] == x.dims[d]:
+            counted[own] = d
+    return counted
 
 
 def _counted(x: Instruction, vector_dim: int | None, component: int) -> int | None:

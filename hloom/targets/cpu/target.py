@@ -297,7 +297,7 @@ class CpuTarget:
         check_meaning(module)
         keep_own_sizes(module)
         with stage("passes"), blamed("step", "passes"):
-            given, module.schedule = module.schedule, None
+            schedule, module.schedule = module.schedule, None
             spaces = take_spaces(module, self.device)
             result, records = cpu_pipeline(self.device, self.left_out).run_recorded(
                 module, self._passes()
@@ -306,7 +306,7 @@ class CpuTarget:
             check_one_precision(module)
             check_static(module)
         with stage("schedule"), blamed("step", "schedule"):
-            order = self._order(module, given)
+            order = self._order(module, schedule)
         return Prepared(module, order, spaces, records)
 
     def placed(
@@ -339,11 +339,11 @@ class CpuTarget:
         names = frozenset(c.name for c in self.left_out if c.kind == "pass")
         return replace(self.passes, left_out=names) if names else self.passes
 
-    def _order(self, module: Module, given: Schedule | None) -> Order:
+    def _order(self, module: Module, schedule: Schedule | None) -> Order:
         """The order in which a module runs."""
         if self.is_left_out("schedule"):
             return order_as_it_stands(module)
-        stated = stated_order(module, given) if self.passes.disable_all_hlo_passes else None
+        stated = stated_order(module, schedule) if self.passes.disable_all_hlo_passes else None
         return stated or least_memory_order(module, self.device.costs.concurrency_bytes)
 
     def is_left_out(self, step: str) -> bool:
