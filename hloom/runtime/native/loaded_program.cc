@@ -12,6 +12,7 @@
 
 #include "context.h"
 #include "guard.h"
+#include "joined.h"
 #include "processor.h"
 
 namespace hloom {
@@ -64,26 +65,28 @@ class Builder {
   bool check_processor() {
     if (row_->has_processor == 0 || parts_.is_foreign != 0) return true;
     // Of the many things that a data layout says the runtime shares two with the code.
-    std::string layout(in_.text(row_->data_layout));
-    if (!layout.empty() && (layout[0] != 'e' || layout.find("-p:32:32") != std::string::npos))
+    std::string_view layout = in_.text(row_->data_layout);
+    if (!layout.empty() && (layout[0] != 'e' || layout.find("-p:32:32") != layout.npos))
       return refuse(problem_, HL_FAILED_PRECONDITION, "processor",
-                    program_.name + " was compiled for the data layout " + layout +
-                        ", and here the lowest byte is the first, and addresses have 64 bits; "
-                        "compile it again");
+                    joined({program_.name, " was compiled for the data layout ", layout,
+                            ", and here the lowest byte is the first, and addresses have 64 bits; "
+                            "compile it again"}));
     std::string_view triple = in_.text(row_->triple);
     std::string missing =
         missing_features(triple.substr(0, triple.find('-')), in_.text(row_->features));
     if (missing.empty()) return true;
-    std::string what = program_.name + " was compiled for processors with " + missing +
-                       ", which this one has not: it may end with SIGILL";
-    if (std::string mismatch = arch_mismatch(missing); !mismatch.empty())
-      what = mismatch + ": " + what;
+    std::string mismatch = arch_mismatch(missing);
+    std::string what = joined({mismatch, mismatch.empty() ? "" : ": ", program_.name,
+                               " was compiled for processors with ", missing,
+                               ", which this one has not: it may end with SIGILL"});
     if (is_tried_all_the_same(missing)) {
       fprintf(stderr, "hloom: %s\n", what.c_str());
       return true;
     }
     return refuse(problem_, HL_FAILED_PRECONDITION, "processor",
-                  what + "; compile it again here, or there with cpu_max_isa for older processors");
+                  joined({what,
+                          "; compile it again here, or there with cpu_max_isa for older "
+                          "processors"}));
   }
 
   bool is_allocation(int64_t index, int64_t offset, int64_t size) const {
@@ -197,13 +200,13 @@ class Builder {
                         0, nullptr, nullptr, nullptr, 0, message, sizeof(message));
     if (program_.code == nullptr)
       return refuse(problem_, HL_INVALID_ARGUMENT, "object-load",
-                    std::string("objects cannot be loaded:\n") + message);
+                    joined({"objects cannot be loaded:\n", message}));
     std::string entry(in_.text(row_->entry));
     void* main = hl_symbol(program_.code, entry.c_str());
     program_.entry = reinterpret_cast<hl_main_function>(main);
     if (main != nullptr) return true;
     return refuse(problem_, HL_INVALID_ARGUMENT, "object-load",
-                  "no symbol " + entry + " in the loaded objects");
+                  joined({"no symbol ", entry, " in the loaded objects"}));
   }
 
   const std::vector<hl_call_buffer>& buffers(saved::Range place) {
@@ -243,13 +246,13 @@ class Builder {
   bool load_site(const saved::CallSite& row) {
     hl_call_site site{};
     std::string target(in_.text(row.target));
-    std::string name = "%" + std::string(in_.text(row.name)) + " (" + target + ")";
+    std::string name = joined({"%", in_.text(row.name), " (", target, ")"});
     site.name = program_.site_names.emplace_back(name.substr(0, 300)).c_str();
     site.call = hl_custom_call_find(target.c_str());
     if (site.call == nullptr && in_.is_whole && parts_.is_foreign == 0)
       return refuse(problem_, HL_NOT_FOUND, "custom-call-handler",
-                    "no handler is registered for custom calls to '" + target + "' (" + name +
-                        "); without Python, the FFI extension of this plugin registers one");
+                    joined({"no handler is registered for custom calls to '", target, "' (", name,
+                            "); without Python, the FFI extension of this plugin registers one"}));
     const auto& operands = buffers(row.operands);
     const auto& results = buffers(row.results);
     const auto& given = attributes(row.attributes);

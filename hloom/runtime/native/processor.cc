@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "hl.h"
+#include "joined.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -67,7 +68,7 @@ enum Register : uint8_t { kEax, kEbx, kEcx, kEdx };
 constexpr uint64_t kNone = 0, kYmm = 0x6, kZmm = 0xe6, kTiles = 0x60000, kApx = 0x80000;
 
 struct Bit {
-  const char* feature;
+  char feature[20];  // in place: a pointer is 8 bytes, and 24 of relocation
   uint32_t leaf, part;
   Register in;
   uint8_t bit;
@@ -172,7 +173,7 @@ int32_t has_feature(std::string_view feature) {
 #elif defined(__aarch64__)
 // The bits that Linux gives every process (Documentation/arch/arm64/elf_hwcaps.rst).
 struct Bit {
-  const char* feature;
+  char feature[10];
   uint8_t word, bit;  // word 0 is AT_HWCAP, 1 is AT_HWCAP2
 };
 
@@ -218,8 +219,7 @@ std::string missing_features(std::string_view architecture, std::string_view fea
   if (architecture == "amd64") architecture = "x86_64";
   if (architecture == "arm64") architecture = "aarch64";
   if (architecture != host_architecture())
-    return "architecture " + std::string(architecture) + " (this is " +
-           std::string(host_architecture()) + ")";
+    return joined({"architecture ", architecture, " (this is ", host_architecture(), ")"});
   std::string missing;
   while (!features.empty()) {
     std::string_view feature = features.substr(0, features.find(','));
@@ -238,10 +238,10 @@ std::string arch_mismatch(std::string_view missing) {
   constexpr std::string_view kWord = "architecture ", kHere = " (this is ";
   if (!missing.starts_with(kWord)) return "";
   size_t at = missing.find(kHere);
-  std::string expected(missing.substr(kWord.size(), at - kWord.size()));
-  std::string got(missing.substr(at + kHere.size()));
-  got.pop_back();  // the bracket
-  return "Target arch mismatch expected " + expected + " got " + got;
+  std::string_view expected = missing.substr(kWord.size(), at - kWord.size());
+  std::string_view got = missing.substr(at + kHere.size());
+  got.remove_suffix(1);  // the bracket
+  return joined({"Target arch mismatch expected ", expected, " got ", got});
 }
 
 bool is_tried_all_the_same(std::string_view missing) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "crc32.h"
+#include "joined.h"
 
 namespace hloom::saved {
 namespace {
@@ -62,8 +63,8 @@ bool open(std::string_view data, File* file, std::string* problem) {
     return refused("these bytes are no saved program");
   memcpy(&head, data.data(), sizeof(head));
   if (head.version != kVersion)
-    return refused("a saved program has version " + std::to_string(head.version) +
-                   ", this hloom reads " + std::to_string(kVersion) + "; compile it again");
+    return refused(joined({"a saved program has version ", std::to_string(head.version),
+                           ", this hloom reads ", std::to_string(kVersion), "; compile it again"}));
   if (head.byte_order != kByteOrder)
     return refused("a saved program is of a machine of another byte order; compile it again");
   uint64_t end = sizeof(Head) + sizeof(Section) * static_cast<uint64_t>(head.section_count);
@@ -71,8 +72,8 @@ bool open(std::string_view data, File* file, std::string* problem) {
   std::string_view rows = data.substr(sizeof(Head), end - sizeof(Head));
   if (sum(rows, sum(data.substr(0, kSummedHead))) != head.crc) return refused(kWrongSum);
   if (static_cast<uint64_t>(head.size) != data.size())
-    return refused("a saved program of " + std::to_string(head.size) + " bytes has " +
-                   std::to_string(data.size()));
+    return refused(joined({"a saved program of ", std::to_string(head.size), " bytes has ",
+                           std::to_string(data.size())}));
   const char* problem_of_rows = read_rows(data, head, file);
   return problem_of_rows == nullptr || refused(problem_of_rows);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -287,6 +286,11 @@ struct TranslatedFrame {
     return {sizeof(List), nullptr, count, types[which].data(), pointers[which].data()};
   }
 
+  static int by_name(const void* x, const void* y) {
+    const auto *a = *(const hl_attribute* const*)x, *b = *(const hl_attribute* const*)y;
+    return std::string_view(a->name, (size_t)a->name_size).compare({b->name, (size_t)b->name_size});
+  }
+
   Attributes* dictionary(int64_t count, const hl_attribute* from) {
     dictionaries.push_back(std::make_unique<Dictionary>());
     Dictionary& d = *dictionaries.back();
@@ -295,10 +299,7 @@ struct TranslatedFrame {
     std::vector<const hl_attribute*> sorted;  // handlers expect attributes in the order of names
     sorted.reserve(count);
     for (int64_t i = 0; i < count; i++) sorted.push_back(from + i);
-    std::sort(sorted.begin(), sorted.end(), [](const hl_attribute* x, const hl_attribute* y) {
-      return std::string_view(x->name, (size_t)x->name_size) <
-             std::string_view(y->name, (size_t)y->name_size);
-    });
+    if (count > 1) qsort(sorted.data(), sorted.size(), sizeof(void*), by_name);
     for (const hl_attribute* each : sorted) {
       const hl_attribute& a = *each;
       d.types.push_back((int32_t)a.kind);

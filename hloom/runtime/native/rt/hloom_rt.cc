@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 
+#include "../joined.h"
 #include "program.h"
 #include "routines.h"
 
@@ -179,7 +180,7 @@ hloom_rt_program* hloom_rt_load_bytes(const void* data, size_t size_bytes, int32
 
 hloom_rt_program* hloom_rt_load(const char* path, int32_t threads, char* error, size_t error_size) {
   auto refused = [&](const char* words) -> hloom_rt_program* {
-    told(0, std::string("cannot read ") + path + ": " + words, error, error_size);
+    told(0, hloom::joined({"cannot read ", path, ": ", words}), error, error_size);
     return nullptr;
   };
   int file = open(path, O_RDONLY | O_CLOEXEC);

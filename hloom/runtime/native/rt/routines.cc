@@ -7,6 +7,7 @@
 
 #include "../call_site.h"
 #include "../hl.h"
+#include "../joined.h"
 #include "../linker.h"
 
 // Of context.cc, region.cc and rng_state.cc, which compiled code calls without a header.
@@ -71,14 +72,14 @@ void use(const Routine* routines) {
 
 std::string lacking(const std::string& problem) {
   for (const Owner& each : kOwners)
-    if (problem.find(std::string("symbol ") + each.name + " is not defined") != problem.npos)
-      return std::string("the program needs ") + each.name + ", which is not linked in: call " +
-             each.use + " before it is loaded";
+    if (problem.find(joined({"symbol ", each.name, " is not defined"})) != problem.npos)
+      return joined({"the program needs ", each.name, ", which is not linked in: call ", each.use,
+                     " before it is loaded"});
   size_t at = problem.find("symbol hl_");
   if (at == problem.npos) return "";
   size_t end = problem.find(' ', at + 7);
-  return "the program needs " + problem.substr(at + 7, end - at - 7) +
-         ", which this runtime has not (infeed and outfeed, sends to the host)";
+  return joined({"the program needs ", std::string_view(problem).substr(at + 7, end - at - 7),
+                 ", which this runtime has not (infeed and outfeed, sends to the host)"});
 }
 
 }  // namespace rt
