@@ -1,12 +1,11 @@
 """Wrong texts: one error, at the right place, that shows the line and says what was expected."""
 
-import time
-
 import pytest
 
 from hloom.base.diagnostics import HloError, ParseError
 from hloom.ir.text import parse_module
 from tests.ir.text.cases import Malformed, malformed_lines, malformed_modules
+from tests.processor_time import at_most
 
 CASES = malformed_modules() + malformed_lines()
 HEAD = "HloModule m\nENTRY e {\n p = f32[4] parameter(0)\n "
@@ -58,11 +57,10 @@ def test_error_has_place_and_message(case: Malformed):
     ids=lambda text: text[-60:].replace("\n", " ")[:30],
 )
 def test_deep_nesting_and_open_ends_are_refused(text: str):
-    start = time.process_time()
-    error = refusal(text)
-    assert error.location is not None and error.location.line is not None
-    assert len(str(error)) < 1000
-    assert time.process_time() - start < 5
+    with at_most(5):
+        error = refusal(text)
+        assert error.location is not None and error.location.line is not None
+        assert len(str(error)) < 1000
 
 
 @pytest.mark.parametrize(
@@ -90,18 +88,16 @@ def test_deep_nesting_that_is_legal_is_read(value: str):
     ],
 )
 def test_large_shape_with_a_short_literal_fails_before_memory_is_taken(dims: str, literal: str):
-    start = time.process_time()
-    assert "more than the text can hold" in str(
-        refusal(HEAD + f"ROOT t = f32[{dims}] constant({literal})\n}}")
-    )
-    assert time.process_time() - start < 1
+    with at_most(1):
+        assert "more than the text can hold" in str(
+            refusal(HEAD + f"ROOT t = f32[{dims}] constant({literal})\n}}")
+        )
 
 
 def test_gigabyte_constant_with_elided_value_costs_nothing():
-    start = time.process_time()
-    module = parse_module(HEAD + "ROOT t = f32[268435456] constant({...})\n}")
-    assert module.entry.root.attrs.literal.is_elided
-    assert time.process_time() - start < 1
+    with at_most(1):
+        module = parse_module(HEAD + "ROOT t = f32[268435456] constant({...})\n}")
+        assert module.entry.root.attrs.literal.is_elided
 
 
 def test_every_truncation_is_answered():

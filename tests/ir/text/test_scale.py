@@ -4,12 +4,12 @@ Times are of the processor, and limits are several times what is usual: they cat
 with the square of a size, not a slow day.
 """
 
-import time
 from collections.abc import Callable
 
 import pytest
 
 from hloom.ir.text import parse_module, show_module
+from tests.processor_time import timed
 
 SLOWEST = 4e-4
 """Seconds an instruction; usual are 1e-5 to read one and 3e-6 to print it."""
@@ -85,9 +85,8 @@ def header(n: int) -> str:
 )
 def test_cost_of_an_instruction(make: Callable[[int], str]):
     text = make(10_000)
-    start = time.process_time()
-    module = parse_module(text)
-    shown = show_module(module)
-    spent = time.process_time() - start
-    assert spent < SLOWEST * max(module.instruction_count, len(text) / 100)
+    with timed() as spent:
+        module = parse_module(text)
+        shown = show_module(module)
+    assert spent.seconds < SLOWEST * max(module.instruction_count, len(text) / 100)
     assert show_module(parse_module(shown)) == shown
