@@ -248,32 +248,34 @@ def test_its_sums_are_not_cut_in_parts() -> None:
     agrees(text, "f32")
 
 
-@pytest.mark.parametrize("keys, rows", [(512, 128), (129, 65)])
-def test_grouped_heads_as_einsum_writes_them(keys: int, rows: int) -> None:
+@pytest.mark.parametrize(
+    "keys, rows, heads, depth", [(512, 128, 3, 16), (129, 65, 3, 16), (257, 129, 2, 65)]
+)
+def test_grouped_heads_as_einsum_writes_them(keys: int, rows: int, heads: int, depth: int) -> None:
     """`btghd,bsgd->bghts` and `bghts,bsgd->btghd`, whose dots JAX writes with the cache first: the
     heads of a group lie between positions and features, and scores come keys by queries."""
     text = f"""HloModule grouped
 %max {{ %a = f32[] parameter(0)  %b = f32[] parameter(1)  ROOT %c = f32[] maximum(%a, %b) }}
 %sum {{ %a = f32[] parameter(0)  %b = f32[] parameter(1)  ROOT %c = f32[] add(%a, %b) }}
 ENTRY %main {{
-  %q = f32[1,{rows},3,4,16] parameter(0)
-  %k = f32[1,{keys},3,16] parameter(1)
-  %v = f32[1,{keys},3,24] parameter(2)
-  %d = f32[1,3,{keys},{rows},4] dot(%k, %q), lhs_batch_dims={{0,2}}, rhs_batch_dims={{0,2}}, \
+  %q = f32[1,{rows},{heads},4,{depth}] parameter(0)
+  %k = f32[1,{keys},{heads},{depth}] parameter(1)
+  %v = f32[1,{keys},{heads},24] parameter(2)
+  %d = f32[1,{heads},{keys},{rows},4] dot(%k, %q), lhs_batch_dims={{0,2}}, rhs_batch_dims={{0,2}}, \
 lhs_contracting_dims={{3}}, rhs_contracting_dims={{4}}
-  %t = f32[1,3,4,{rows},{keys}] transpose(%d), dimensions={{0,1,4,3,2}}
+  %t = f32[1,{heads},4,{rows},{keys}] transpose(%d), dimensions={{0,1,4,3,2}}
   %low = f32[] constant(-inf)
-  %most = f32[1,3,4,{rows}] reduce(%t, %low), dimensions={{4}}, to_apply=%max
-  %mosts = f32[1,3,4,{rows},{keys}] broadcast(%most), dimensions={{0,1,2,3}}
-  %less = f32[1,3,4,{rows},{keys}] subtract(%t, %mosts)
-  %e = f32[1,3,4,{rows},{keys}] exponential(%less)
+  %most = f32[1,{heads},4,{rows}] reduce(%t, %low), dimensions={{4}}, to_apply=%max
+  %mosts = f32[1,{heads},4,{rows},{keys}] broadcast(%most), dimensions={{0,1,2,3}}
+  %less = f32[1,{heads},4,{rows},{keys}] subtract(%t, %mosts)
+  %e = f32[1,{heads},4,{rows},{keys}] exponential(%less)
   %zero = f32[] constant(0)
-  %total = f32[1,3,4,{rows}] reduce(%e, %zero), dimensions={{4}}, to_apply=%sum
-  %totals = f32[1,3,4,{rows},{keys}] broadcast(%total), dimensions={{0,1,2,3}}
-  %p = f32[1,3,4,{rows},{keys}] divide(%e, %totals)
-  %o = f32[1,3,24,4,{rows}] dot(%v, %p), lhs_batch_dims={{0,2}}, rhs_batch_dims={{0,1}}, \
+  %total = f32[1,{heads},4,{rows}] reduce(%e, %zero), dimensions={{4}}, to_apply=%sum
+  %totals = f32[1,{heads},4,{rows},{keys}] broadcast(%total), dimensions={{0,1,2,3}}
+  %p = f32[1,{heads},4,{rows},{keys}] divide(%e, %totals)
+  %o = f32[1,{heads},24,4,{rows}] dot(%v, %p), lhs_batch_dims={{0,2}}, rhs_batch_dims={{0,1}}, \
 lhs_contracting_dims={{1}}, rhs_contracting_dims={{4}}
-  ROOT %r = f32[1,{rows},3,4,24] transpose(%o), dimensions={{0,4,1,3,2}}
+  ROOT %r = f32[1,{rows},{heads},4,24] transpose(%o), dimensions={{0,4,1,3,2}}
 }}
 """
     agrees(text, "f32")

@@ -316,16 +316,20 @@ def with_quotients(x: Linear, scope: Sequence[Linear]) -> Iterator[Linear]:
         if q.origin[:1] != ("div",):
             continue
         _, dividend, by = q.origin
-        shared = [s for s in dividend.terms if x.terms.get(s, 0) % c == 0 and s in x.terms]
-        if not shared:
-            continue
-        out = Linear(0, {s: x.terms[s] // c for s in shared})
-        whole = dividend.plus(out, by)
-        low, high = lowest(whole, scope) // by, greatest_quotient(whole, by, scope)
-        run = Symbol(low, high)
-        left = whole.plus(Linear(0, {run: -by}))
-        run.facts += [left, left.times(-1).shifted(by - 1)]
-        yield x.plus(out.plus(Linear(0, {q: 1})), -c).plus(Linear(0, {run: c}))
+        multiple = {s for s, k in x.terms.items() if k % c == 0 and s is not q}
+        alone = multiple & dividend.terms.keys()
+        # What bounds the indices of the dividend may be other indices: where a block of rows ends.
+        related = multiple & {t for s in dividend.terms for fact in s.facts for t in fact.terms}
+        for shared in (alone, alone | related) if related - alone else (alone,):
+            if not shared:
+                continue
+            out = Linear(0, {s: x.terms[s] // c for s in x.terms if s in shared})
+            whole = dividend.plus(out, by)
+            low, high = lowest(whole, scope) // by, greatest_quotient(whole, by, scope)
+            run = Symbol(low, high)
+            left = whole.plus(Linear(0, {run: -by}))
+            run.facts += [left, left.times(-1).shifted(by - 1)]
+            yield x.plus(out.plus(Linear(0, {q: 1})), -c).plus(Linear(0, {run: c}))
 
 
 def is_inside(x: Linear, scope: Sequence[Linear], tried: int) -> bool:

@@ -15,7 +15,7 @@ from hloom.kernel.proof.cases import Demand, InCases, Split, Unresolved
 from hloom.kernel.proof.dividends import Dividend
 from hloom.kernel.proof.joined import absorb, dividend_of, join
 from hloom.kernel.proof.linear import Linear, Symbol
-from hloom.kernel.proof.parts import Parts, dividends, is_data, is_plain, part_of, within
+from hloom.kernel.proof.parts import Parts, dividends, is_data, is_open, is_plain, part_of, within
 from hloom.kernel.proof.search import at_least_zero
 from hloom.kernel.proof.tiling import Digit
 from hloom.kernel.proof.windows import is_bound
@@ -73,9 +73,7 @@ class Form:
             if choice is not None:
                 return self.choices(choice)
             divided_indices = self.divided_indices(rest) if self.demand.everywhere else set()
-            loop = next(
-                (s for s in rest.terms if self.is_open(s) and s not in divided_indices), None
-            )
+            loop = next((s for s in rest.terms if is_open(s) and s not in divided_indices), None)
             if loop is None:
                 break
             _, lower, upper, step = loop.origin
@@ -200,15 +198,11 @@ class Form:
         """A symbol for a sum that takes each number of a range once; None if it does not."""
         size = 1
         for s, c in sorted(part.terms.items(), key=lambda t: t[1]):
-            if c * s.step != size or not is_plain(s) or self.is_open(s):
+            if c * s.step != size or not is_plain(s) or is_open(s):
                 return None
             size *= s.count
         low = part.least()
         return Symbol(low, low + size - 1, 1, ("run", part.key()))
-
-    def is_open(self, s: Symbol) -> bool:
-        """Whether a symbol is a loop whose bounds depend on others."""
-        return s.origin[:1] == ("loop",) and bool(s.origin[1].terms or s.origin[2].terms)
 
     def choice(self, x: Linear) -> Symbol | None:
         """A minimum, maximum or select in a sum, unless it is one place for all steps."""
@@ -285,7 +279,7 @@ class Form:
         """The digit of one symbol."""
         kind = s.origin[0] if s.origin else "data"
         owner = None
-        if self.is_open(s):
+        if is_open(s):
             raise Unresolved(f"an index of several numbers: {s}")
         if s in self.demand.grid:
             self.axes.add(s)
@@ -310,7 +304,7 @@ class Form:
         is_loop = isinstance(base, Symbol) and base.origin[:1] == ("loop",)
         if len(parts) == 1 and is_loop and part.of is None and part.by % base.step == 0:
             # Every quotient is reached, whatever the loop begins with.
-            if not self.is_open(base):
+            if not is_open(base):
                 self.const += c * (base.low // part.by)
                 self.digits.append(Digit(c, base.high // part.by - base.low // part.by + 1))
                 return
@@ -381,7 +375,7 @@ class Form:
 
     def number(self, base: Any, parts: Parts) -> tuple[int, int, set[Symbol]]:
         """How many values a number has from 0 on, their step, and the grid axes it tells."""
-        if not isinstance(base, Symbol) or self.is_open(base):
+        if not isinstance(base, Symbol) or is_open(base):
             return self.dividend(base, parts).number(parts)
         kind = base.origin[0] if base.origin else "data"
         low, count = base.low, base.count

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hloom.kernel.proof.linear import Linear, Symbol, undivided
-from hloom.kernel.proof.parts import Part, Parts, dividends, is_fixed, part_of, within
+from hloom.kernel.proof.parts import Part, Parts, dividends, is_fixed, is_open, part_of, within
 from hloom.kernel.proof.windows import is_bound
 
 Groups = dict[Any, Parts]
@@ -81,7 +81,8 @@ def absorb(
         x = settled(before)
         top = max(parts, key=lambda p: p[0].by)
         if top[0].of is None and _is_below([p for p in parts if p is not top], top[0].by):
-            shared = [s for s in x.terms if s in groups and groups[s][0][0] == Part(s, 1, None)]
+            made_of = x.terms.keys() | within(Linear(0, dict.fromkeys(filter(is_open, x.terms), 1)))
+            shared = [s for s in made_of if s in groups and groups[s][0][0] == Part(s, 1, None)]
             shares = [groups[s][0][2] for s in shared]
             if not any(c % top[2] for c in shares):
                 for s, c in zip(shared, shares):

@@ -47,6 +47,11 @@ def is_plain(s: Symbol) -> bool:
     return s.origin[:1] in (("grid",), ("loop",), ("lane",), ("run",))
 
 
+def is_open(s: Symbol) -> bool:
+    """Whether a symbol is a loop whose bounds depend on others."""
+    return s.origin[:1] == ("loop",) and bool(s.origin[1].terms or s.origin[2].terms)
+
+
 def is_fixed(fact: Linear) -> bool:
     """Whether a fact tells only of indices that have one value where it holds."""
     return all(is_plain(s) and s.low == s.high for s in fact.terms)
