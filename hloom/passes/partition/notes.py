@@ -11,6 +11,7 @@ from hloom.ir.traits import COLLECTIVE
 COMMUNICATES = opcodes(COLLECTIVE)
 WHYS = {
     "all-gather": "its parts read more of one another than they have themselves",
+    "collective-broadcast": "most devices have nothing of it",
     "all-reduce": "each device has computed a part of it",
     "reduce-scatter": "each device has computed a part of it, and keeps a part of the sum",
     "all-to-all": "what each device needs is spread over the others",

@@ -134,6 +134,8 @@ class Emitter(Expansion):
                 return self._slice(x, step)
             case "all-gather":
                 return self._gather(x, of, step)
+            case "collective-broadcast":
+                return self._broadcast(x, of, step)
             case "all-to-all":
                 return self._exchange(x, of, step)
             case "collective-permute":
@@ -190,6 +192,24 @@ class Emitter(Expansion):
         joined = self.all_gather(x, d, step.axes)
         size = tile_size(of.dims[d], self.mesh.count(step.after.dims[d]))
         return self.sliced(joined, d, 0, size)
+
+    def _broadcast(self, x: Instruction, of: Shape, step: ReshardStep) -> Instruction:
+        """The tiles of the few devices that have some, side by side."""
+        d, outer = step.dimension, step.after.dims[step.dimension]
+        pieces = []
+        for k in range(self.array(of).holders(d, outer, step.axes)):
+            groups = [(*g[k:], *g[:k]) for g in self.mesh.groups(step.axes).groups]
+            pieces.append(
+                self.emit(
+                    "collective-broadcast",
+                    x,
+                    replica_groups=ReplicaGroups(tuple(groups)),
+                    channel_id=self.channel(),
+                    shape=x.shape,
+                )
+            )
+        joined = self.joined(pieces, d)
+        return self.sliced(joined, d, 0, tile_size(of.dims[d], self.mesh.count(outer)))
 
     def all_reduce(self, x: Instruction, axes: Axes, opcode: str) -> Instruction:
         if self.mesh.count(axes) == 1:

@@ -32,7 +32,8 @@ class ReshardStep:
     """One step of resharding."""
 
     kind: str
-    """slice, all-gather, all-to-all, collective-permute, all-reduce, reduce-scatter, to-partial."""
+    """slice, all-gather, collective-broadcast, all-to-all, collective-permute, all-reduce,
+    reduce-scatter, to-partial."""
     dimension: int
     """What is cut or joined; of an all-to-all what is joined."""
     axes: Axes
@@ -69,6 +70,12 @@ class ArrayOnMesh:
             return True
         n, many, more = self.dims[dimension], self.count(outer), self.count(inner)
         return tile_size(n, many * more) * more == tile_size(n, many)
+
+    def holders(self, dimension: int, outer: Axes, inner: Axes) -> int:
+        """How many tiles along `inner` there are at most in one along `outer`."""
+        n = self.dims[dimension]
+        tile = tile_size(n, self.count(outer) * self.count(inner))
+        return tile_size(tile_size(n, self.count(outer)), tile) if tile else 0
 
 
 class Unreachable(Exception):
@@ -129,7 +136,7 @@ def _steps(array: ArrayOnMesh, at: Tiling, target: Tiling, is_brief: bool) -> It
         if common == len(have):
             yield from _cuts(array, at, d, want[common:], used)
             if have and len(want) > common and not array.divides(d, have, want[common:]):
-                yield _gather(array, at, d, 0, here)
+                yield from _joins(array, at, d, 0, here)
         else:
             # What is cut as often as it is wanted, along other axes, can be handed on.
             more = tuple([a for a in want if a not in used])
@@ -187,15 +194,22 @@ def _gathers(
     have = at.dims[d]
     starts = [k for k in range(common, len(have)) if array.divides(d, have[:k], have[k:])]
     for start in starts or [0]:
-        yield _gather(array, at, d, start, here)
+        yield from _joins(array, at, d, start, here)
 
 
-def _gather(array: ArrayOnMesh, at: Tiling, d: int, start: int, here: float) -> ReshardStep:
-    """Join a dimension along its axes from one on."""
+def _joins(
+    array: ArrayOnMesh, at: Tiling, d: int, start: int, here: float
+) -> Iterator[ReshardStep]:
+    """Join a dimension along its axes from one on: by a gather, or, where most devices have nothing
+    of it, by broadcasts of those that have something."""
     outer, axes = at.dims[d][:start], at.dims[d][start:]
-    received = here * (array.count(axes) - 1)
-    after = at.with_dim(d, outer)
-    return ReshardStep("all-gather", d, axes, after, -1, received + STEP_BYTES, received)
+    members, after = array.count(axes), at.with_dim(d, outer)
+    received = here * (members - 1)
+    yield ReshardStep("all-gather", d, axes, after, -1, received + STEP_BYTES, received)
+    holders = array.holders(d, outer, axes)
+    if 2 * holders <= members:
+        received, steps = here * holders, STEP_BYTES * holders
+        yield ReshardStep("collective-broadcast", d, axes, after, -1, received + steps, received)
 
 
 def _exchanges(

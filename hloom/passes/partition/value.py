@@ -92,6 +92,8 @@ class TiledValue:
         d = step.dimension
         why = {
             "all-gather": f"{name} is cut along dimension {d}, and is read whole there",
+            "collective-broadcast": f"{name} is cut along dimension {d} so often that most devices "
+            "have nothing of it, and is read whole there",
             "all-to-all": f"{name} is cut along dimension {d}, and is read cut along dimension "
             f"{step.split}",
             "collective-permute": f"the tiles of {name} are on other devices than those that read "

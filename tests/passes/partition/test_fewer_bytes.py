@@ -34,6 +34,21 @@ def test_a_part_of_an_axis_is_handed_on_to_one_of_its_size() -> None:
     assert traffic(cut) == {"collective-permute": 16 * 6, "all-gather": 16 * 12}
 
 
+@pytest.mark.parametrize(("size", "kind", "elements"), [
+    (1, "collective-broadcast", 5),
+    (3, "collective-broadcast", 3 * 5),
+    (4, "collective-broadcast", 4 * 5),
+    (5, "all-gather", 8 * 5),
+    (8, "all-gather", 8 * 5),
+])  # fmt: skip
+def test_what_few_devices_have_is_broadcast(size: int, kind: str, elements: int) -> None:
+    cut = cut_and_compared(f"""ENTRY main {{
+      x = f32[{size},5] parameter(0), sharding={{devices=[8,1]<=[8]}}
+      ROOT y = f32[{size},5] negate(x), sharding={{replicated}}
+    }}""", 8)  # fmt: skip
+    assert traffic(cut) == {kind: elements}
+
+
 COUNTED = """ENTRY main {
   x = f32[16,64,8] parameter(0), sharding={devices=[4,1,1]<=[4]}
   at = s32[16,4,1] parameter(1), sharding={devices=[4,1,1]<=[4]}

@@ -17,6 +17,7 @@ COLLECTIVES = (
     "all-gather",
     "all-reduce",
     "all-to-all",
+    "collective-broadcast",
     "collective-permute",
     "reduce-scatter",
 )
