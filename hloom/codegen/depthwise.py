@@ -13,10 +13,11 @@ from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.blocked_fold import blocked_loop, sum_restart
+from hloom.codegen.bounded_runs import Runs
 from hloom.codegen.depthwise_shape import DepthwiseTiling, Geometry, is_gradient
 from hloom.codegen.elements import Elements
 from hloom.codegen.gemm import Finish
-from hloom.codegen.gemm_pack import SQUARE, Runs
+from hloom.codegen.gemm_pack import SQUARE
 from hloom.codegen.product import fastest
 from hloom.codegen.row_products import accumulator_type, multiply_add
 from hloom.codegen.tile import Body, Emitted, KernelEmitter

@@ -235,7 +235,7 @@ class PackedWriter(ProductFinish):
     def _multiply(self, a: RowsOfA, panels: Value, number: Affine, k: Part) -> Value:
         """The sums of the packed part of K."""
         e, tiling, b = self.e, self.tiling, self.b
-        base = number.times(self.packer.panel)
+        panels, base, across = self.packer.panel_place(panels, number, k)
         height, width, group = tiling.height, tiling.width, self.p.packing.group
         acc = b.constant(self.p.of, 0, (height, width))
         if self.packer.corrections is not None:
@@ -246,8 +246,8 @@ class PackedWriter(ProductFinish):
         def step(x: Affine, total: Value) -> Value:
             at = e.scalar(a.offset.plus(x.times(group * a.depth_stride)))
             left = b.load(a.buffer, at, (height, group), (a.row_stride, 1))
-            where = e.scalar(base.plus(x.times(group * width)))
-            strides = (width, 1) if group == 1 else (1, group)
+            where = e.scalar(base.plus(x.times(group * across)))
+            strides = (across, 1) if group == 1 else (1, group)
             right = b.load(panels, where, (group, width), strides)
             return b.dot(total, left, right)
 
@@ -283,9 +283,9 @@ class PackedWriter(ProductFinish):
         """Finish a tile that lies in memory, row by row, without what other tiles have."""
         e, p, tiling, b = self.e, self.p, self.tiling, self.b
 
-        def rows(begin: int, width: int) -> Callable[[Affine], None]:
+        def rows(begin: int, width: int, moved: bool = False) -> Callable[[Affine], None]:
             def row(r: Affine) -> None:
-                place = e.scalar(at.plus(r.times(tiling.width)).plus(begin))
+                place = e.scalar(at.plus(r.times(tiling.width)).plus(begin if moved else 0))
                 shape = (width,) if width > 1 else ()
                 value = b.load(results, place, shape, (1,) if width > 1 else ())
                 self.finish(value, m.plus(r), n.plus(begin), 1, width)
@@ -304,4 +304,4 @@ class PackedWriter(ProductFinish):
             middle = b.select(full, b.index(tiling.height), e.scalar(skipped))
             border = e.indices.scalar(middle, 0, tiling.height)
             each(skipped, border, 1, rows(0, tiling.width))
-            each(border, height, 1, rows(tiling.width - rest, rest))
+            each(border, height, 1, rows(tiling.width - rest, rest, p.b_panels is None))

@@ -34,7 +34,7 @@ def tilings(p: Product, device: Device, is_thorough: bool) -> list[GemmTiling]:
     tiles = _tiles(p, lanes, device)
     for tile in tiles if is_thorough else tiles[:FEW]:
         candidates.append(packed_tiling(p, lanes, device, tile))
-    if p.row_groups == 1 and p.packing.group == 1:
+    if p.row_groups == 1 and p.packing.group == 1 and not p.b_panels:
         if (
             p.b_lanes == "k"
             and p.depths[-1] >= lanes
@@ -60,6 +60,8 @@ def _tiles(p: Product, lanes: int, device: Device) -> list[tuple[int, int]]:
     costs = {}
     for vectors in range(1, MOST_VECTORS + 1):
         if vectors > 1 and (vectors - 1) * lanes >= p.columns:
+            continue
+        if p.b_panels and p.b_panels.width % (vectors * lanes):
             continue
         for height in range(1, min(MOST_HEIGHT, p.rows) + 1):
             if height * vectors > registers or (height + 1) * vectors + 1 > every:

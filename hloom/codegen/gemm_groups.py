@@ -148,10 +148,10 @@ def column_sums(packer: Packer, panels: Value, count: Affine, part: Part) -> Val
 
     def tile(t: Affine) -> None:
         def add(k: Value, total: Value) -> tuple[Value]:
-            at = t.times(packer.panel).plus(
-                e.indices.scalar(k, 0, -(-packer.depth // group) - 1).times(group * width)
-            )
-            right = b.load(panels, e.scalar(at), (group, width), (1, group))
+            buffer, at, across = packer.panel_place(panels, t, part)
+            number = e.indices.scalar(k, 0, -(-packer.depth // group) - 1)
+            place = e.scalar(at.plus(number.times(group * across)))
+            right = b.load(buffer, place, (group, width), (1, group))
             return (b.dot(total, left, right),)
 
         [total] = e.for_(0, e.scalar(groups), 1, (b.constant(p.of, 0, (1, width)),), add)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.bounded_runs import Runs
 from hloom.codegen.elements import Elements
 from hloom.codegen.gemm_groups import (
     clear_rest_of_a,
@@ -22,7 +23,6 @@ from hloom.codegen.gemm_groups import (
 )
 from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product, Read
-from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import Value
 
 # Rows and columns of a square that is turned in registers.
@@ -63,71 +63,13 @@ class RowsOfA:
     depth_stride: int
 
 
-class Runs:
-    """Bounds of indices, and loops whose last trip is moved back to fit."""
-
-    e: Elements
-    b: KernelBuilder
-
-    def least(self, x: Affine, most: int) -> Affine:
-        """The smaller of an index and a number."""
-        low, high = x.bounds()
-        if high <= most:
-            return x
-        if low >= most:
-            return constant(most)
-        value = self.b.binary("minimum", self.e.scalar(x), self.b.index(most))
-        return self.e.indices.scalar(value, low, most)
-
-    def lesser(self, x: Affine, y: Affine) -> Affine:
-        """The smaller of two indices."""
-        if y.is_constant:
-            return self.least(x, y.const)
-        value = self.b.binary("minimum", self.e.scalar(x), self.e.scalar(y))
-        bounds = x.bounds(), y.bounds()
-        return self.e.indices.scalar(value, min(bounds[0][0], bounds[1][0]), bounds[1][1])
-
-    def each(self, low: Affine, high: Affine, step: int, body: Callable[[Affine], None]) -> None:
-        """`body(k)` for k from `low` to `high`, step by step; the last ones moved back to fit."""
-        e = self.e
-
-        def one(k: Affine) -> tuple[Value, ...]:
-            body(k)
-            return ()
-
-        def moved(k: Affine) -> tuple[Value, ...]:
-            body(self.lesser(k, high.plus(-step)) if step > 1 else k)
-            return ()
-
-        if low.is_constant and high.is_constant:
-            whole = (high.const - low.const) % step == 0
-            e.loop(high.const, (), one if whole else moved, step=step, lower=low.const)
-            return
-        first, last = low.bounds()[0], high.bounds()[1]
-
-        def write(k: Value) -> tuple[Value, ...]:
-            return moved(e.indices.scalar(k, first, last - 1))
-
-        e.for_(e.scalar(low), e.scalar(high), step, (), write)
-
-    def clamped(self, x: Affine, most: Affine) -> Affine:
-        """An index between 0 and another one."""
-        e = self.e
-        low, _ = x.bounds()
-        if low < 0:
-            if x.is_constant:
-                return ZERO
-            value = self.b.binary("maximum", e.scalar(x), self.b.index(0))
-            x = e.indices.scalar(value, 0, max(x.bounds()[1], 0))
-        return self.lesser(x, most)
-
-
 class Packer(Runs):
     """Writes the packing loops of one kernel."""
 
     def __init__(self, e: Elements, p: Product, tiling: GemmTiling) -> None:
         self.e, self.p, self.tiling, self.b = e, p, tiling, e.builder
         self.batch = ZERO
+        self.first_tile = ZERO
         self.corrections: Value | None = None
         self.depth = tiling.piece * prod(p.depths[tiling.split + 1 :])
         size, group = p.element_bytes, p.packing.group
@@ -138,6 +80,11 @@ class Packer(Runs):
         self.panel += tiling.width * group if self.panel * size % 1024 == 0 else 0
 
     # -- parts of K
+
+    def whole(self) -> Part:
+        """All of K as one part."""
+        depths = self.p.depths
+        return Part([], ZERO, constant(depths[0]), prod(depths[1:]))
 
     def parts(self, body: Callable[[Part], None]) -> None:
         """`body` for each part of K."""
@@ -184,11 +131,25 @@ class Packer(Runs):
 
     # -- B
 
+    def panel_place(self, panels: Value, number: Affine, part: Part) -> tuple[Value, Affine, int]:
+        """Where a part of K begins in a panel of the step, and elements from one k to the next."""
+        standing, width = self.p.b_panels, self.tiling.width
+        if standing is None:
+            return panels, number.times(self.panel), width
+        column = self.first_tile.plus(number).times(width)
+        count = standing.leaf.shape.dims[0]
+        panel, within = self.e.indices.digits(column, [count, standing.width])
+        at = panel.times(standing.stride).plus(within.times(self.p.packing.group))
+        at = at.plus(part.start(self.p.depths).times(standing.width))
+        return panels, at, standing.width
+
     def panels_of_b(self) -> Value:
-        """Memory for the panels of a step. Where the columns do not fill even one, what is beside
-        them is zero: a product of what somebody left there could be one of subnormal numbers,
-        which take a hundred times as long."""
+        """Memory for the panels of a step, or that where they stand. Where the columns do not fill
+        even one, what is beside them is zero: a product of what somebody left there could be one of
+        subnormal numbers, which take a hundred times as long."""
         p, tiling, b = self.p, self.tiling, self.b
+        if p.b_panels is not None:
+            return self.e.sources[p.b_panels.leaf].buffer
         panels = b.alloc(p.b_type, self.panel * tiling.panels)
         if p.columns < tiling.width and (p.b_lanes == "k" or p.columns > tiling.lanes):
             run = tiling.width * p.packing.group
@@ -211,10 +172,14 @@ class Packer(Runs):
 
     def pack_b(self, panels: Value, first_tile: Affine, count: Affine, part: Part) -> None:
         """The panels of a step for a part of K."""
+        self.first_tile = first_tile
         if self.p.packing.group > 1:
-            pack_groups(self, panels, first_tile, count, part)
+            if self.p.b_panels is None:
+                pack_groups(self, panels, first_tile, count, part)
             if self.p.packing.biased:
                 self.corrections = column_sums(self, panels, count, part)
+            return
+        if self.p.b_panels is not None:
             return
         if self.p.b_lanes == "k":
             self._turned(panels, first_tile, count, part)

@@ -42,7 +42,8 @@ class SkinnyWriter(ProductFinish):
     def __init__(self, emitter: KernelEmitter, p: Product, tiling: GemmTiling) -> None:
         super().__init__(emitter, p)
         self.tiling = tiling
-        self.packer = Packer(self.e, p, GemmTiling("packed", 1, 1, 1, piece=p.depths[0]))
+        tile = GemmTiling("packed", 1, tiling.lanes, tiling.vectors, piece=p.depths[0])
+        self.packer = Packer(self.e, p, tile)
         self.tiles = -(-p.columns // tiling.width)
 
     def write(self) -> None:
@@ -188,9 +189,9 @@ class SkinnyWriter(ProductFinish):
         rest = p.columns % self.tiling.width if p.columns > self.tiling.width else 0
         zero = at
 
-        def rows(begin: int, size: int) -> Callable[[Affine], None]:
+        def rows(begin: int, size: int, moved: bool = False) -> Callable[[Affine], None]:
             def row(r: Affine) -> None:
-                place = e.scalar(zero.plus(r.times(stride)).plus(begin))
+                place = e.scalar(zero.plus(r.times(stride)).plus(begin if moved else 0))
                 shape = (size,) if size > 1 else ()
                 value = b.load(sums, place, shape, (1,) if size > 1 else ())
                 self.finish(value, r, n.plus(begin), 1, size)
@@ -198,18 +199,22 @@ class SkinnyWriter(ProductFinish):
             return row
 
         if not rest:
-            self.packer.each(low, high, 1, rows(0, width))
+            self.packer.each(low, high, 1, rows(0, min(width, p.columns)))
             return
         full = b.compare("LT", e.scalar(t), b.index(self.tiles - 1))
         middle = b.select(full, e.scalar(high), e.scalar(low))
         border = e.indices.scalar(middle, low.bounds()[0], high.bounds()[1])
         self.packer.each(low, border, 1, rows(0, width))
-        self.packer.each(border, high, 1, rows(width - rest, rest))
+        self.packer.each(border, high, 1, rows(width - rest, rest, p.b_panels is None))
 
     def _near(self, tile: Affine) -> None:
         """All of K for a tile of columns, a tile of rows at a time."""
         e, p, b, height = self.e, self.p, self.b, self.tiling.height
         n, width = self._column(tile)
+        panel = None
+        if p.b_panels is not None:
+            width, whole = self.tiling.width, self.packer.whole()
+            panel = self.packer.panel_place(self.packer.panels_of_b(), tile, whole)
         shape = (height, width)
         sums = b.alloc(p.of, height * width)
 
@@ -222,7 +227,12 @@ class SkinnyWriter(ProductFinish):
                     n.plus(e.indices.lane(1, width, 2)),
                 )
                 left = b.convert(p.a(e, self.batch, row, digits), p.of)
-                right = b.convert(p.b(e, self.batch, column, digits), p.of)
+                if panel is None:
+                    right = b.convert(p.b(e, self.batch, column, digits), p.of)
+                else:
+                    buffer, place, across = panel
+                    place = e.scalar(place.plus(k.times(across)))
+                    right = b.load(buffer, place, (1, width), (across, 1))
                 left, right = b.broadcast(left, (height, 1)), b.broadcast(right, (1, width))
                 return [b.dot(acc, left, right)]
 

@@ -81,7 +81,7 @@ class GemmTiling:
         if self.form == "direct":
             return -(-p.rows // self.height) * tile * self.panels * size
         depth = self.piece * prod(p.depths[self.split + 1 :])
-        packed = self.panels * (depth + p.packing.group) * self.width
+        packed = 0 if p.b_panels else self.panels * (depth + p.packing.group) * self.width
         if p.direct_a is None:
             packed += self.height * (depth + self.lanes * p.packing.group)
         partial = tile if depth == p.depth else self.row_tiles * self.panels * tile
@@ -99,6 +99,11 @@ class GemmTiling:
             return p.tiling
         costs = device.costs
         lanes = max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
+        if p.b_panels:
+            is_few = p.row_groups == 1 and p.rows <= costs.few_direct_rows
+            if is_few and p.packing.group == 1:
+                return near_tiling(p, lanes, device)
+            return packed_tiling(p, lanes, device)
         if p.packing.group > 1 and p.rows > costs.grouped_rows // p.packing.group:
             return packed_tiling(p, lanes, device)
         if p.row_groups == 1 and p.b_lanes == "k" and p.depths[-1] >= lanes:
@@ -208,6 +213,8 @@ def packed_tiling(
     panels, chunks = best
     per_chunk = -(-p.row_groups * rows // chunks)
     deepest = max(panel_bytes // (panels * width * element), 16)
+    if p.b_panels and per_chunk == 1:
+        deepest = p.depth  # what is read once need not stay in a cache
     if p.a_lanes == "m" and len(p.depths) == 1:
         across_bytes = share_bytes(device, ACROSS_SHARE)
         deepest = min(deepest, max(across_bytes // (per_chunk * height * element), LEAST_DEPTH))
@@ -257,7 +264,8 @@ def _cost(
     tiles = p.row_groups * -(-p.rows // height)
     rows = -(-tiles // chunks) * height
     work = rows * panels * vectors / p.packing.group
-    pack_b = panels * vectors * (costs.copied_cycles if p.b_lanes == "n" else costs.turned_cycles)
+    copied = costs.copied_cycles if p.b_lanes == "n" else costs.turned_cycles
+    pack_b = panels * vectors * (costs.load_cycles if p.b_panels else copied)
     piece = share_bytes(device, PANEL_SHARE) // (panels * vectors * device.compute.vector_bytes)
     if piece < p.depth:
         # Partial sums go to memory and back.
@@ -286,6 +294,8 @@ def _tile(
     best, least = (1, 1), None
     for vectors in (2, 3, 4, 1):
         if vectors > 1 and (vectors - 1) * lanes >= p.columns:
+            continue
+        if p.b_panels and p.b_panels.width % (vectors * lanes):
             continue
         beside = (all_registers - vectors - 1) // vectors
         most = max(1, min(registers // vectors, beside, 12, p.rows))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from hloom.analysis.panels import Panels, panels_behind
 from hloom.codegen.affine import ZERO, Affine, linear
 from hloom.codegen.elements import SIMPLE, Elements, Index, strides_of
 from hloom.codegen.packing import BIAS, WIDE, Packing, exact_source, packing_of
@@ -62,6 +63,12 @@ class Product:
     a_merged: int = 1
     row_groups: int = 1
     packing: Packing = WIDE
+    b_array: Instruction | None = None
+    """What B is read from, if each of its elements is one of this array..."""
+    b_dims: tuple[int, ...] = ()
+    """... and the dimensions of it that are the digits of K, in their order, and the columns."""
+    b_panels: Panels | None = None
+    """Panels that B lies in already."""
     tiling: GemmTiling | None = None
     """How it is cut, where that has been chosen; None: as the device's costs say."""
 
@@ -113,8 +120,13 @@ def dot_product(
     right = _Side.of(rhs, a.rhs_batch_dims, a.rhs_contracting_dims)
     of = accumulator_type(i.shape.dtype)
     assert i.shape.rank == len(batches) + 2
-    if packing_of(lhs, rhs, of, leaves, device).group > 1:
+    group = packing_of(lhs, rhs, of, leaves, device).group
+    if group > 1:
         left.array, right.array = exact_source(lhs, leaves), exact_source(rhs, leaves)
+    if swapped is None and left.panels(leaves, group, left.array.shape.dtype):
+        swapped = True
+    elif swapped is None and right.panels(leaves, group, right.array.shape.dtype):
+        swapped = False
     if swapped is None:
         vector_bytes = device.compute.vector_bytes if device else of.size_bytes
         swapped = _is_better_swapped(
@@ -123,6 +135,7 @@ def dot_product(
     if swapped:
         left, right = right, left
     packing = packing_of(left.array, right.array, of, leaves, device)
+    panels = right.panels(leaves, packing.group, packing.b or of)
 
     def index(e: Elements, b: Affine, m: Affine, n: Affine) -> Index:
         return (*e.indices.digits(b, batches), *((n, m) if swapped else (m, n)))
@@ -138,9 +151,12 @@ def dot_product(
         right.reader(batches, packing.b or of),
         index,
         left.lanes(leaves, "m"),
-        right.lanes(leaves, "n"),
+        "n" if panels else right.lanes(leaves, "n"),
         left.direct(batches, packing, of) if left.array in leaves else None,
         packing=packing,
+        b_array=right.array if not batches else None,
+        b_dims=(right.contracted, right.free),
+        b_panels=panels,
     )
 
 
@@ -194,6 +210,12 @@ class _Side:
             return e.builder.convert(e.value(self.array, self.at(e, sizes, b, f, k[0])), of)
 
         return read
+
+    def panels(self, leaves: set[Instruction], group: int, of: DType) -> Panels | None:
+        """The panels of this type that the operand lies in, as B."""
+        if self.batches:
+            return None
+        return panels_behind(self.array, leaves, (self.contracted, self.free), group, of)
 
     def lanes(self, leaves: set[Instruction], free: str) -> str:
         """Along what the memory runs: `free` or 'k'."""

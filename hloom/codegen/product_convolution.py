@@ -7,8 +7,10 @@ their input features, K are the images and places of the result.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
+from hloom.analysis.panels import panels_behind
 from hloom.analysis.shared_window import shared_parts
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import Elements, Index
@@ -85,8 +87,7 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
             at[d] = x
         return tuple(at)
 
-    turned = fastest(rhs, leaves) == labels.kernel_input_feature_dimension
-    return Product(
+    p = Product(
         i,
         of,
         groups,
@@ -97,10 +98,26 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
         _kernel_reader(i, rhs, packing.b or of, outputs, len(dims)),
         index,
         "k",
-        "k" if turned else "n",
+        "k" if fastest(rhs, leaves) == labels.kernel_input_feature_dimension else "n",
         a_merged=2 if _joins_features(i, leaves) else 1,
         packing=packing,
     )
+    is_plain = groups == 1 and not any(w.window_reversal for w in dims)
+    return _with_panels(p, rhs, leaves) if is_plain else p
+
+
+def _with_panels(p: Product, rhs: Instruction, leaves: set[Instruction]) -> Product:
+    """A convolution of one group, with what its filters are as a matrix, and whether they lie in
+    panels."""
+    labels = p.anchor.attrs.dim_labels
+    dims = (
+        *labels.kernel_spatial_dimensions,
+        labels.kernel_input_feature_dimension,
+        labels.kernel_output_feature_dimension,
+    )
+    panels = panels_behind(rhs, leaves, dims, p.packing.group, p.b_type)
+    lanes = "n" if panels else p.b_lanes
+    return replace(p, b_array=rhs, b_dims=dims, b_panels=panels, b_lanes=lanes)
 
 
 def _is_filter(i: Instruction) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from hloom.base.faults import Culprit
 from hloom.codegen.columns import BLOCK_SHARE as COLUMN_SHARE
@@ -43,6 +43,7 @@ from hloom.passes.fuse.fusion import Fusion
 from hloom.passes.layout.layout_normalization import LayoutNormalization, row_major_inside
 from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
 from hloom.passes.layout.sub_byte_normalization import SubByteNormalization, bytes_inside
+from hloom.passes.layout.weight_panels import WeightPanels
 from hloom.passes.normalize.pad_folding import PadFolding
 from hloom.passes.normalize.while_loop_fresh_stacks import WhileLoopFreshStacks
 from hloom.passes.normalize.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
@@ -56,6 +57,7 @@ from hloom.passes.simplify.constant_folding import ConstantFolding
 from hloom.passes.simplify.cse import CommonSubexpressionElimination
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.passes.simplify.tuple_simplifier import TupleSimplifier
+from hloom.targets.cpu.packed_matrix import packed_matrix
 
 STEPS_PER_UNIT = 4
 """Long rows, or parts of what is cut, so that all cores have some."""
@@ -228,10 +230,16 @@ def cpu_pipeline(
             ReshapeToBitcast(),  # what only renames memory is no work
             fusion_for(device, kinds),
             *taken_apart(apart),
+            weight_panels_for(device),  # once it is plain which kernels read them
             DeadCodeElimination(),
         ),
         leaves=LOWERED,
     )
+
+
+def weight_panels_for(device: Device | None) -> WeightPanels:
+    """What lays constants out as products read them on a device."""
+    return WeightPanels() if device is None else WeightPanels(partial(packed_matrix, device))
 
 
 def taken_apart(fusions: tuple[str, ...]) -> tuple[Pass, ...]:

@@ -1,0 +1,70 @@
+"""Loops over indices between bounds, whose last trip is moved back to fit: one piece of code serves
+every length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.elements import Elements
+from hloom.kernel.build import KernelBuilder
+from hloom.kernel.kernel import Value
+
+
+class Runs:
+    """Bounds of indices, and loops whose last trip is moved back to fit."""
+
+    e: Elements
+    b: KernelBuilder
+
+    def least(self, x: Affine, most: int) -> Affine:
+        """The smaller of an index and a number."""
+        low, high = x.bounds()
+        if high <= most:
+            return x
+        if low >= most:
+            return constant(most)
+        value = self.b.binary("minimum", self.e.scalar(x), self.b.index(most))
+        return self.e.indices.scalar(value, low, most)
+
+    def lesser(self, x: Affine, y: Affine) -> Affine:
+        """The smaller of two indices."""
+        if y.is_constant:
+            return self.least(x, y.const)
+        value = self.b.binary("minimum", self.e.scalar(x), self.e.scalar(y))
+        bounds = x.bounds(), y.bounds()
+        return self.e.indices.scalar(value, min(bounds[0][0], bounds[1][0]), bounds[1][1])
+
+    def each(self, low: Affine, high: Affine, step: int, body: Callable[[Affine], None]) -> None:
+        """`body(k)` for k from `low` to `high`, step by step; the last ones moved back to fit."""
+        e = self.e
+
+        def one(k: Affine) -> tuple[Value, ...]:
+            body(k)
+            return ()
+
+        def moved(k: Affine) -> tuple[Value, ...]:
+            body(self.lesser(k, high.plus(-step)) if step > 1 else k)
+            return ()
+
+        if low.is_constant and high.is_constant:
+            whole = (high.const - low.const) % step == 0
+            e.loop(high.const, (), one if whole else moved, step=step, lower=low.const)
+            return
+        first, last = low.bounds()[0], high.bounds()[1]
+
+        def write(k: Value) -> tuple[Value, ...]:
+            return moved(e.indices.scalar(k, first, last - 1))
+
+        e.for_(e.scalar(low), e.scalar(high), step, (), write)
+
+    def clamped(self, x: Affine, most: Affine) -> Affine:
+        """An index between 0 and another one."""
+        e = self.e
+        low, _ = x.bounds()
+        if low < 0:
+            if x.is_constant:
+                return ZERO
+            value = self.b.binary("maximum", e.scalar(x), self.b.index(0))
+            x = e.indices.scalar(value, 0, max(x.bounds()[1], 0))
+        return self.lesser(x, most)
