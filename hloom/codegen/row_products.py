@@ -3,16 +3,17 @@
 A matrix by a vector (`a @ x`, or `x @ w.T`) reads each row of the matrix in order. With lanes along
 the results every lane would read a row of its own, one element from each of many lines. Here lanes
 go along the rows: several rows at once, whose sums are folded together at the end, or one row where
-a single number is asked for.
+a single number is asked for; its factors may then be computed, not read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hloom.codegen.affine import Affine, constant, linear
 from hloom.codegen.blocked_fold import blocked_loop, sum_restart
-from hloom.codegen.elements import Elements, Index, Source, strides_of
+from hloom.codegen.elements import Elements, Index, strides_of
 from hloom.codegen.fold import ROW_VECTORS
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
@@ -57,34 +58,67 @@ def row_product(
     """The element, or the tile of elements, of such a dot whose operands are read at `indices`
     with 0 where they are contracted; None if the operands or lanes are not of this form."""
     vector_bytes = e.device.compute.vector_bytes
-    sources = [e.sources.get(x) for x in dot.operands]
-    if mask is not None or None in sources or not contracts_rows(dot, vector_bytes):
+    if mask is not None or not contracts_rows(dot, vector_bytes):
         return None
-    offsets = [linear(index, source.strides) for index, source in zip(indices, sources) if source]
-    lanes = [x.axes for x in offsets]
-    if len(e.tile) > 1 or not all(x.is_strided for x in offsets) or all(lanes):
+    [d], [f] = dot.attrs.lhs_contracting_dims, dot.attrs.rhs_contracting_dims
+    rows = [_Row(*x) for x in zip(dot.operands, (d, f), indices)]
+    lanes = [any(x.axes for x in row.index) for row in rows]
+    if any(lanes) and not _are_read_across(e, rows, lanes):
         return None
-    if any(x.axes and x.coefficient(0) == 1 for x in offsets):
-        return None  # results follow memory: lanes along them are better
     of = accumulator_type(dot.shape.dtype)
     vectors = 1 if any(lanes) else ROW_VECTORS
-    [d] = dot.attrs.lhs_contracting_dims
-    rows = _Rows(e, of, [x for x in sources if x], offsets)
-    total = rows.summed(dot.operands[0].shape.dims[d], vector_bytes // of.size_bytes * vectors)
+    total = _Rows(e, of, rows, e.tile if any(lanes) else ()).summed(
+        dot.operands[0].shape.dims[d], vector_bytes // of.size_bytes * vectors
+    )
     return e.builder.convert(total, dot.shape.dtype)
 
 
+def sums_alone(dot: Instruction, vector_bytes: int, is_read: Sequence[bool]) -> bool:
+    """Whether each result of such a dot is best summed for itself: a vector along the results
+    would go over rows of both factors, or over values of a factor that is not read but computed."""
+    if not contracts_rows(dot, vector_bytes):
+        return False
+    order, dims = dot.shape.layout, dot.shape.dims
+    minor = next((d for d in (order.minor_to_major if order else range(len(dims))[::-1])), 0)
+    solid = [n for n in dims if n != 1]
+    size = accumulator_type(dot.shape.dtype).size_bytes
+    if solid and dims[minor] == 1:
+        minor = max(d for d, n in enumerate(dims) if n != 1)
+    is_narrow = not solid or dims[minor] * size < vector_bytes
+    return is_narrow and (len(solid) > 1 or not all(is_read))
+
+
+class _Row(NamedTuple):
+    """A factor, the dimension that is contracted, and where its row begins."""
+
+    factor: Instruction
+    contracted: int
+    index: Index
+
+
+def _are_read_across(e: Elements, rows: Sequence[_Row], lanes: Sequence[bool]) -> bool:
+    """Whether lanes go over rows of one factor, which is read from memory."""
+    if len(e.tile) > 1 or all(lanes):
+        return False
+    [across] = [row for row, has_lanes in zip(rows, lanes) if has_lanes]
+    source = e.sources.get(across.factor)
+    if source is None:
+        return False
+    offset = linear(across.index, source.strides)
+    # Lanes along results that follow memory are better.
+    return offset.is_strided and (not offset.axes or offset.coefficient(0) != 1)
+
+
 class _Rows:
-    """The sum of products of rows that begin at two offsets, one of which may vary by lanes."""
+    """The sum of products of two rows, or of `count` rows of one factor with one of the other."""
 
     def __init__(
-        self, e: Elements, of: DType, sources: Sequence[Source], offsets: Sequence[Affine]
+        self, e: Elements, of: DType, rows: Sequence[_Row], count: tuple[int, ...]
     ) -> None:
         self.e = e
         self.of = of
-        self.buffers = [x.buffer for x in sources]
-        self.offsets = offsets
-        self.count = e.tile if any(x.axes for x in offsets) else ()
+        self.rows = rows
+        self.count = count
 
     def summed(self, extent: int, lanes: int) -> Value:
         """The sums over `extent` elements, in tiles of so many lanes and of what is left."""
@@ -108,8 +142,13 @@ class _Rows:
         e = self.e
         axis = len(self.count)
         lane = e.indices.lane(axis, e.tile[axis], axis + 1)
-        x, y = (
-            e.builder.convert(e.load_at(buffer, offset.plus(k).plus(lane), None), self.of)
-            for buffer, offset in zip(self.buffers, self.offsets)
-        )
-        return [multiply_add(e, x, y, total)]
+        factors: list[Value] = []
+        for factor, d, index in self.rows:
+            at = (*index[:d], k.plus(lane), *index[d + 1 :])
+            source = e.sources.get(factor)
+            if source is None:
+                value = e.value(factor, at)
+            else:
+                value = e.load_at(source.buffer, linear(at, source.strides), None)
+            factors.append(e.builder.convert(value, self.of))
+        return [multiply_add(e, *factors, total)]

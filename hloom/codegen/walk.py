@@ -8,7 +8,7 @@ from math import lcm, prod
 
 from hloom.codegen.elements import strides_of
 from hloom.codegen.elements_data import MOVED
-from hloom.codegen.row_products import contracts_rows
+from hloom.codegen.row_products import contracts_rows, sums_alone
 from hloom.codegen.tile import Body, ShapeIndex, compute_bytes, is_update
 from hloom.codegen.work import element_work
 from hloom.device.device import Device
@@ -165,11 +165,16 @@ def _is_short(fold: Instruction, device: Device) -> bool:
 
 
 def folds_rows(body: Body, device: Device) -> bool:
-    """Whether the roots are reductions of rows: lanes go along what is folded."""
+    """Whether the roots are reductions of rows, or the root is a dot of rows with few results side
+    by side: lanes go along what is folded."""
+    read = {x for x, _ in body.leaves}
     for root, _ in body.roots:
         x = root
         while x.opcode in ("get-tuple-element", "bitcast", "reshape", "convert", "copy"):
             x = x.operands[0]
+        if x.opcode == "dot" and len(body.roots) == 1:
+            is_read = [y in read for y in x.operands]
+            return sums_alone(x, device.compute.vector_bytes, is_read)
         if x.opcode != "reduce":
             continue
         of = x.operands[0].shape

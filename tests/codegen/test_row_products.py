@@ -83,3 +83,34 @@ def test_which_dots_contract_rows():
             [dot] = [i for c in module.computations for i in c.instructions if i.opcode == "dot"]
             in_rows = contracting != (0, 0) or not dims
             assert contracts_rows(dot, size) == (in_rows and k * 4 >= size), (dims, lhs, rhs)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 15, 16, 17])
+@pytest.mark.parametrize("m", [1, 2, 16, 33])
+def test_of_rows_that_are_computed(m: int, n: int):
+    """One factor is a difference, another a part of an array: no lane reads a row of its own."""
+    rng = np.random.default_rng(m)
+    for k in (15, 16, 40, 64, 129):
+        module = hloom.parse(f"""HloModule m
+ENTRY e {{ a = f32[{m},{k}] parameter(0)  b = f32[{m},{k}] parameter(1)
+  d = f32[{m},{k}] subtract(a, b)  w = f32[{n},{k + 3}] parameter(2)
+  part = f32[{n},{k}] slice(w), slice={{[0:{n}], [2:{k + 2}]}}
+  ROOT r = f32[{m},{n}] dot(d, part), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}} }}""")
+        a, b, w = (rng.integers(-4, 5, s).astype(np.float32) for s in ((m, k), (m, k), (n, k + 3)))
+        result = hloom.compile(module)(a, b, w)
+        np.testing.assert_array_equal(np.asarray(result), (a - b) @ w[:, 2 : k + 2].T)
+
+
+def test_lanes_go_along_rows_that_are_computed():
+    """Two results side by side, of a difference of rows in a loop, as in gradients of small nets."""
+    text = product("16,2", "16,64", "2,64", "f32", (1, 1))
+    step = "f = f32[] convert(k)  g = f32[16,64] broadcast(f), dimensions={}  "
+    step += "h = f32[16,64] multiply(a, g)  t = f32[16,2] dot(h, b)"
+    text = text.replace("d = f32[16,2] dot(a, b)", step).replace("t = f32[16,2] add(s, d)", "")
+    step = hloom.compile(text)
+    kernels = step.as_text("kernels")
+    assert (
+        "gather" not in kernels and "strides(64" not in kernels and "axis(0) kind(add)" in kernels
+    )
+    a, b = np.ones((16, 64), np.float32), np.arange(128, dtype=np.float32).reshape(2, 64)
+    np.testing.assert_array_equal(np.asarray(step(a, b)), 2 * a @ b.T)
