@@ -175,27 +175,6 @@ def pad(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
     return choose(e, inside, value, e.value(filler, ()))
 
 
-@ELEMENT.of("concatenate")
-def concatenate(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
-    d = i.attrs.dimensions[0]
-    low, high = index[d].bounds()
-    start = 0
-    result: Value | None = None
-    for x in i.operands:
-        size = x.shape.dims[d]
-        if size and start <= high and low < start + size:
-            at = (*index[:d], index[d].plus(-start), *index[d + 1 :])
-            here = within(e, at[d], size)
-            value = e.value(x, at, both(e, mask, here))
-            if result is None or here is None:
-                result = value
-            else:
-                result = choose(e, here, value, result)
-        start += size
-    assert result is not None
-    return result
-
-
 @ELEMENT.of("dynamic-slice")
 def dynamic_slice(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
     x, starts = i.operands[0], i.operands[1:]

@@ -11,7 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from hloom.codegen import elements_data, elements_fold, elements_product, elements_window
+from hloom.codegen import (
+    elements_concatenate,
+    elements_data,
+    elements_fold,
+    elements_product,
+    elements_window,
+)
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_data import clamped_starts, reshaped
@@ -31,7 +37,7 @@ from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
 # The rooms whose rules `Elements` uses; importing them registers the rules.
-RULES = (elements_data, elements_fold, elements_product, elements_window)
+RULES = (elements_concatenate, elements_data, elements_fold, elements_product, elements_window)
 
 
 @dataclass

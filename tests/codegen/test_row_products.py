@@ -102,7 +102,7 @@ ENTRY e {{ a = f32[{m},{k}] parameter(0)  b = f32[{m},{k}] parameter(1)
 
 
 def test_lanes_go_along_rows_that_are_computed():
-    """Two results side by side, of a difference of rows in a loop, as in gradients of small nets."""
+    """Two results side by side, of a product of rows in a loop, as in gradients of small nets."""
     text = product("16,2", "16,64", "2,64", "f32", (1, 1))
     step = "f = f32[] convert(k)  g = f32[16,64] broadcast(f), dimensions={}  "
     step += "h = f32[16,64] multiply(a, g)  t = f32[16,2] dot(h, b)"

@@ -1,0 +1,91 @@
+"""Concatenations inside other kernels: which array an element comes from.
+
+Where lanes go along the dimension that is joined, each array is asked with a mask for its lanes.
+Where all lanes are in one array, and there are several, the kernel finds it by halves and asks it
+alone: 64 products that a loop was unrolled into are not all computed for each row of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from hloom.codegen.elements import ELEMENT, Elements, Index
+from hloom.codegen.elements_data import both, choose, lanes_of, within
+from hloom.ir.instruction import Instruction
+from hloom.kernel.kernel import Value
+
+LEAST_PARTS = 3
+"""Fewer arrays are asked with masks: a branch keeps what follows from being joined to what stands
+around it."""
+
+
+class _Part(NamedTuple):
+    """An array, and where its elements begin and end along the dimension that is joined."""
+
+    array: Instruction
+    start: int
+    end: int
+
+
+@ELEMENT.of("concatenate")
+def concatenate(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
+    d = i.attrs.dimensions[0]
+    parts = _parts_within(i, d, *index[d].bounds())
+    if len(parts) >= LEAST_PARTS and not index[d].axes:
+        return _by_halves(e, parts, d, index, mask)
+    result: Value | None = None
+    for array, start, end in parts:
+        at = (*index[:d], index[d].plus(-start), *index[d + 1 :])
+        here = within(e, at[d], end - start)
+        value = e.value(array, at, both(e, mask, here))
+        if result is None or here is None:
+            result = value
+        else:
+            result = choose(e, here, value, result)
+    assert result is not None
+    return result
+
+
+def _parts_within(i: Instruction, d: int, low: int, high: int) -> list[_Part]:
+    """The arrays that have elements between two indices, both included."""
+    parts: list[_Part] = []
+    start = 0
+    for x in i.operands:
+        end = start + x.shape.dims[d]
+        if start < end and start <= high and low < end:
+            parts.append(_Part(x, start, end))
+        start = end
+    return parts
+
+
+def _by_halves(
+    e: Elements, parts: Sequence[_Part], d: int, index: Index, mask: Value | None
+) -> Value:
+    """The value out of the one array that has it, whose index has no lanes."""
+    b, shape = e.builder, lanes_of(e, index, mask)
+    position = e.scalar(index[d])
+
+    def chosen(some: Sequence[_Part]) -> Value:
+        if len(some) == 1:
+            [(array, start, end)] = some
+            inside = b.binary("subtract", position, b.index(start)) if end - start > 1 else position
+            k = e.indices.scalar(inside, 0, end - start - 1)
+            return b.broadcast(e.value(array, (*index[:d], k, *index[d + 1 :]), mask), shape)
+        half = len(some) // 2
+        below = b.compare("LT", position, b.index(some[half].start))
+        [value] = b.if_(below, alone(some[:half]), alone(some[half:]))
+        return value
+
+    def alone(some: Sequence[_Part]) -> Callable[[], Sequence[Value]]:
+        def write() -> Sequence[Value]:
+            # Elsewhere what is read here would be read for the other arrays, too.
+            floor, e.floor = e.floor, b.depth
+            value = chosen(some)
+            e.forget(b.depth)
+            e.floor = floor
+            return [value]
+
+        return write
+
+    return chosen(parts)
