@@ -151,4 +151,5 @@ class _Rows:
             else:
                 value = e.load_at(source.buffer, linear(at, source.strides), None)
             factors.append(e.builder.convert(value, self.of))
-        return [multiply_add(e, *factors, total)]
+        x, y = factors
+        return [multiply_add(e, x, y, total)]
