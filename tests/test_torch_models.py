@@ -140,3 +140,56 @@ def test_buckets_need_names_of_sizes(tmp_path):
             torch.nn.Linear(3, 2), torch.zeros(1, 3), path=tmp_path / "libm.so",
             buckets={"batch": (1, 8)},
         )  # fmt: skip
+
+
+def test_tensors_made_by_the_model_and_buffers_of_their_sizes():
+    """PyTorch lists them in another order than the graph takes them in."""
+
+    class Tables(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("shift", torch.tensor([10.0, 20.0]), persistent=False)
+            self.register_buffer("kept", torch.tensor([100.0, 200.0]))
+
+        def forward(self, x):
+            last = x[:, [-1, 0]]  # an index that is a tensor of the model's code
+            return last * torch.tensor([2.0, 3.0]) + self.shift + self.kept * torch.tensor([0.5, 1])
+
+    x = torch.arange(6.0).reshape(2, 3)
+    model = Tables().eval()
+    torch.testing.assert_close(hloom.torch.compile(model, x)(x), model(x))
+
+
+@pytest.mark.parametrize("padding", ["valid", "same", 1, (0, 2)])
+def test_padding_of_convolutions_by_name(padding):
+    x = torch.randn(1, 3, 9, 10)
+    model = torch.nn.Conv2d(3, 4, 3, padding=padding).eval()
+    compiled = hloom.torch.compile(model, x)
+    torch.testing.assert_close(compiled(x), model(x).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_experts_as_transformers_computes_them():
+    """Rows sorted by expert, of which one has none, each by its expert's matrix."""
+
+    @torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
+    def grouped(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        starts = [0, *offs.tolist()[:-1]]
+        parts = [input[a:b] @ w for a, b, w in zip(starts, offs.tolist(), weight)]
+        return torch.cat(parts)
+
+    @grouped.register_fake
+    def _(input, weight, offs):
+        return input.new_empty(input.shape[0], weight.shape[2])
+
+    class Experts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(4, 6, 5))
+
+        def forward(self, x, counts):
+            return grouped(x, self.weight, counts.cumsum(0).to(torch.int32))
+
+    x, counts = torch.randn(9, 6), torch.tensor([3, 0, 5, 1])
+    model = Experts().eval()
+    compiled = hloom.torch.compile(model, x, counts)
+    torch.testing.assert_close(compiled(x, counts), model(x, counts).detach())

@@ -8,7 +8,7 @@ first parameters of the graph, its inputs come behind them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ import numpy as np
 
 from hloom import api
 from hloom.api import Executable, Literal, Module, UsageError
+from hloom.torch.graph import as_function
 
 if TYPE_CHECKING:
     from hloom.aot.export import CLibrary
@@ -190,13 +191,13 @@ class Compiled:
 def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Captured:
     """The graph of a model for arguments like these."""
     torch, pytree = _torch()
-    jax, to_jax = _exporter()
+    jax = _jax()
     leaves, in_tree = pytree.tree_flatten((arguments, dict(keywords)))
     captured, exported = _exported(torch, model, arguments, keywords)
     results = _results(torch, captured)
     # Only with x64 are PyTorch's types of 64 bits JAX's too.
     with _own_errors("torchax cannot write the model in JAX"), jax.enable_x64(True):
-        names, tensors, function = to_jax(exported, export_raw=True)
+        names, tensors, function = as_function(torch, exported)
         state = [_array(t) for t in tensors]
         inputs = [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (*state, *inputs)]
@@ -204,7 +205,7 @@ def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any
         def flat(*values: Any) -> Any:
             own = iter(values[len(state) :])
             arguments = [next(own) if isinstance(x, torch.Tensor) else x for x in leaves]
-            outputs = function(list(values[: len(state)]), tuple(arguments))
+            outputs = function(values[: len(state)], arguments)
             return [_as_told(r, t) for r, t in zip(outputs, results, strict=True) if t.is_tensor]
 
         lowered = jax.jit(flat, keep_unused=True).trace(*shapes).lower(lowering_platforms=("cpu",))
@@ -382,12 +383,11 @@ def _torch() -> tuple[Any, Any]:
     return torch, pytree
 
 
-def _exporter() -> tuple[Any, Callable[..., Any]]:
-    """JAX, and torchax's function; `UsageError` where they do not work together."""
+def _jax() -> Any:
+    """JAX; `UsageError` where it and torchax do not work together."""
     try:
         import jax
         import torchax  # pyright: ignore[reportMissingImports]
-        from torchax.export import exported_program_to_jax  # pyright: ignore[reportMissingImports]
 
         torchax.default_env()  # which knows the operations
     except Exception as error:  # it names operations that other versions of PyTorch have not
@@ -397,4 +397,4 @@ def _exporter() -> tuple[Any, Callable[..., Any]]:
             rule="torch",
             hint=INSTALL,
         ) from error
-    return jax, exported_program_to_jax
+    return jax

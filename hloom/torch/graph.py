@@ -1,0 +1,73 @@
+"""A graph that torch.export captured, as a function of JAX's: torchax knows the operations.
+
+Which values of the model each parameter of the graph is, the graph's own signature says: tensors
+that the model's code makes (`torch.tensor([-1])`) may stand before its buffers or behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Function = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
+"""From the values of the model and the arguments to the results."""
+
+GROUPED_PRODUCTS = ("transformers::grouped_mm_fallback",)
+"""Rows of an array, sorted by groups that end at given rows, each by the matrix of its group."""
+
+
+def as_function(torch: Any, exported: Any) -> tuple[list[str], list[Any], Function]:
+    """The names of the model's values, these, and the function; of a graph in core operations."""
+    from torchax import decompositions  # pyright: ignore[reportMissingImports]
+    from torchax.export import JaxInterpreter  # pyright: ignore[reportMissingImports]
+
+    exported = exported.run_decompositions(decompositions.DECOMPOSITIONS)
+    for node in exported.graph.nodes:
+        if node.target is torch.ops.aten.convolution.default:
+            _give_each_dimension_its_own(node)
+        elif hasattr(node.target, "name") and node.target.name() in GROUPED_PRODUCTS:
+            _teach_grouped_product(node.target)
+    signature = exported.graph_signature
+    known = {**exported.state_dict, **exported.constants}
+    names = [*signature.parameters, *signature.buffers]
+    lifted = list(getattr(signature, "lifted_tensor_constants", ()))
+    places = {name: k for k, name in enumerate([*names, *lifted])}
+    order = [_place(torch, spec, places) for spec in signature.input_specs]
+    changed = len(signature.buffers_to_mutate)
+
+    def function(state: Sequence[Any], arguments: Sequence[Any]) -> Sequence[Any]:
+        own = iter(arguments)
+        values = [next(own) if k is None else state[k] for k in order]
+        interpreter = JaxInterpreter(exported.graph_module)
+        return interpreter.run(*values, enable_io_processing=False)[changed:]
+
+    return names, [known[name] for name in [*names, *lifted]], function
+
+
+def _place(torch: Any, spec: Any, places: dict[str, int]) -> int | None:
+    """Which of the model's values a parameter of the graph is; None for an argument."""
+    if spec.kind is torch.export.graph_signature.InputKind.USER_INPUT:
+        return None
+    return places[spec.target]
+
+
+def _give_each_dimension_its_own(node: Any) -> None:
+    """A convolution's strides, padding and dilation, of which PyTorch takes one for all dimensions
+    and torchax one for each."""
+    spatial = node.args[1].meta["val"].dim() - 2
+    for k in (3, 4, 5, 7):
+        if len(node.args[k]) == 1 < spatial:
+            node.update_arg(k, list(node.args[k]) * spatial)
+
+
+def _teach_grouped_product(operation: Any) -> None:
+    """Make a grouped product known to torchax, which has none."""
+    import jax
+    from torchax.ops import ops_registry  # pyright: ignore[reportMissingImports]
+
+    def grouped(rows: Any, matrices: Any, ends: Any) -> Any:
+        sizes = jax.numpy.diff(ends, prepend=jax.numpy.zeros(1, ends.dtype))
+        return jax.lax.ragged_dot(rows, matrices, sizes.astype("int32"))
+
+    if operation not in ops_registry.all_aten_ops:
+        ops_registry.register_torch_dispatch_op(operation, grouped)
