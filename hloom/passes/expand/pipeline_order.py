@@ -27,6 +27,7 @@ from hloom.passes.expand.degenerate_collective_elimination import (
 from hloom.passes.expand.dot_algorithm_rewriter import DotAlgorithmRewriter
 from hloom.passes.expand.dot_decomposer import DotDecomposer
 from hloom.passes.expand.dynamic_padder import DynamicPadder
+from hloom.passes.expand.grouped_dot_rewriter import GroupedDotRewriter
 from hloom.passes.expand.linalg_upcaster import LinalgUpcaster
 from hloom.passes.expand.map_inliner import MapInliner
 from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
@@ -81,6 +82,7 @@ EXPANSION: tuple[Pass, ...] = (
     ReduceWindowRewriter(),
     SlidingWindowRewriter(),
     RaggedDotExpander(),  # leaves dots, converts and loops
+    GroupedDotRewriter(),  # before anything turns the masks that it knows
     ScaledDotExpander(),
     DotAlgorithmRewriter(),  # leaves converts, so before dots are simplified or folded
     BatchNormExpander(),
