@@ -23,6 +23,7 @@ from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.sharding.shardy_importer import has_regions, has_shardings, meshes_of
+from hloom.passes.sharding.whole_graph_manual_pass import is_wholly_manual
 from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.rewrite.driver import Trace
 from hloom.types.shape import ProgramShape, Shape
@@ -35,7 +36,7 @@ def is_partitionable(module: Module) -> bool:
 
     One that asks which partition it runs as, or lets them meet, is what each of them runs already,
     but inside what its shardings call manual. So is one that is scheduled, or says how what it was
-    made from was cut.
+    made from was cut, and one of which everything is manual (`whole-graph-manual-pass`).
     """
     if module.num_partitions < 2 or module.is_scheduled or module.spmd_parameters_shardings:
         return False
@@ -47,7 +48,7 @@ def is_partitionable(module: Module) -> bool:
             has_sharding = True
             is_manual = is_manual or _is_manual(s)
         is_local = is_local or _names_partitions(i)
-    return has_sharding and (is_manual or not is_local)
+    return has_sharding and (is_manual or not is_local) and not is_wholly_manual(module)
 
 
 def count_partitions(module: Module) -> None:
