@@ -12,7 +12,6 @@ import ctypes
 import os
 from collections.abc import Mapping
 from ctypes import CFUNCTYPE, c_int64, c_void_p
-from importlib import metadata
 from typing import Self
 
 from hloom.base.diagnostics import UsageError
@@ -136,6 +135,8 @@ def mpi_libraries(environment: Mapping[str, str]) -> list[str]:
 
 def _installed(packages: tuple[str, ...]) -> list[str]:
     """The libraries of installed packages."""
+    from importlib import metadata  # 10 ms, and few programs have MPI
+
     paths: list[str] = []
     for package in packages:
         try:

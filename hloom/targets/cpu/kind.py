@@ -10,7 +10,6 @@ from hloom.base.diagnostics import UsageError
 from hloom.base.faults import Fault
 from hloom.base.options import Options
 from hloom.runtime.executor import Executor
-from hloom.targets.cpu.cache_key import device_text, is_cacheable, other_parts
 from hloom.targets.cpu.options import cpu_target, options_without_effect, tuned
 from hloom.targets.cpu.shown import SHOWN
 from hloom.targets.target import TARGETS
@@ -49,9 +48,13 @@ class CpuKind:
         return options_without_effect(options)
 
     def is_cacheable(self, options: Options) -> bool:
+        from hloom.targets.cpu.cache_key import is_cacheable
+
         return is_cacheable(options)
 
     def key_parts(self, options: Options) -> dict[str, str]:
+        from hloom.targets.cpu.cache_key import device_text, other_parts
+
         return {**other_parts(options), "device": device_text(self.kernel_device)}
 
     def target(
