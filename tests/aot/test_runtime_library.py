@@ -20,7 +20,7 @@ from hloom.runtime import ffi
 from hloom.runtime.native import library
 from tests.aot.programs import PROGRAMS
 from tests.aot.test_export import arguments_of, flat_bytes
-from tests.fuzz.check_saved import programs
+from tests.fuzz.check_saved import calling_programs
 from tests.fuzz.run_runtime_library import REFUSED, TAKEN, answers, driver, one_byte, wrong_things
 from tests.runtime.test_execute_options import CALLS as OPTIONS
 from tests.runtime.test_execute_options import WHO
@@ -255,7 +255,7 @@ ENTRY e {
 
 def test_damaged_programs_are_refused(folder):
     program = driver(folder / "libhloom_rt.a", folder / "damaged", ["-s"])
-    assert answers(program, programs()) == TAKEN * len(programs())
+    assert answers(program, calling_programs()) == TAKEN * len(calling_programs())
     rng = random.Random(3)
     assert answers(program, islice(one_byte(rng), 300)) == REFUSED * 300
     assert len(answers(program, islice(wrong_things(rng), 100))) == 100

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -19,7 +20,8 @@ from hloom.ir.text import parse_module
 from hloom.plugin import embedded
 from hloom.program.container import Section, opened, sealed
 from hloom.program.saved import program_from_bytes, program_to_bytes
-from hloom.program.saved_form import MAGIC, SectionKind
+from hloom.program.saved_form import HEAD, MAGIC, SECTION, SectionKind
+from hloom.runtime import ffi
 from hloom.runtime.launch_spec import LaunchSpec
 from hloom.runtime.loaded_program import LoadedProgram
 from hloom.runtime.native import Pool
@@ -70,8 +72,61 @@ ENTRY e {
   t = (s32[], f32[9]) tuple(n, v)
   ROOT w = (s32[], f32[9]) while(t), condition=condition, body=body
 }""",
+    """HloModule routines
+ENTRY e {
+  a = f32[4,4] parameter(0)
+  z = c64[12] parameter(1)
+  p = pred[] parameter(2)
+  empty = s4[0,3] parameter(3)
+  f = c64[12] fft(z), fft_type=FFT, fft_length={12}
+  l = f32[4,4] cholesky(a), lower=true
+  x = f32[4,4] triangular-solve(l, a), left_side=true, lower=true, transpose_a=NO_TRANSPOSE
+  k = (f32[4,2], s32[4,2]) topk(x), k=2, largest=true
+  y = f32[4,4] conditional(p, a, x), true_computation={
+    ROOT t = f32[4,4] parameter(0)
+  }, false_computation={
+    t = f32[4,4] parameter(0)
+    ROOT n = f32[4,4] sine(t)
+  }
+  state = u64[2] constant({1, 2})
+  r = (u64[2], u32[5]) rng-bit-generator(state), algorithm=rng_philox
+  ROOT all = tuple(f, k, y, r, empty)
+}""",
+    """HloModule devices, replica_count=2
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY e {
+  p = f32[8] parameter(0)
+  r = f32[8] all-reduce(p), replica_groups={{0,1}}, to_apply=sum
+  i = u32[] replica-id()
+  ROOT t = (f32[8], u32[]) tuple(r, i)
+}""",
 )
 NUMBERS = (0, 1, 2, 7, 8, 63, 64, 255, 4096, -1, -8, 1 << 31, 1 << 32, (1 << 63) - 1, -(1 << 63))
+
+
+CALLS = """HloModule calls
+ENTRY e {
+  p = f32[3,2] parameter(0)
+  q = s8[5] parameter(1)
+  c = (f32[2], (s32[1], f32[])) custom-call(p, q), custom_call_target="kept", \
+api_version=API_VERSION_TYPED_FFI, backend_config={name = "a b", of = {deep = {x = 1 : i32}, \
+numbers = array<i64: 1, 2, 3>}, rate = 0.5 : f32}
+  old = f32[4] custom-call(p), custom_call_target="kept", backend_config="as it was"
+  ROOT t = tuple(c, old)
+}"""
+"""Custom calls, whose handler the C program that loads them has (tests/aot/damaged.c)."""
+
+
+@cache
+def calling_programs() -> tuple[bytes, ...]:
+    """Saved programs, one of them with custom calls."""
+    ffi.register("kept", lambda call: None)  # compiling loads the program here, too
+    program = compile_module(parse_module(CALLS)).program
+    return *programs(), program_to_bytes(program, {"name": program.name})
 
 
 @cache
@@ -175,10 +230,46 @@ def is_refused(load: Callable[[bytes], None], data: bytes) -> bool:
 def resealed(data: bytes, rng: random.Random) -> bytes:
     """The same with something else in it, and the right checksums of that."""
     sections = [(SectionKind(kind), bytes(section)) for kind, section in opened(data)]
+    if rng.random() < 0.2:
+        return _rearranged(sections, rng)
     at = rng.choice([k for k, (_, section) in enumerate(sections) if section])
     kind, section = sections[at]
     sections[at] = kind, _damaged_section(section, rng)
     return sealed([Section(kind, [section]) for kind, section in sections])
+
+
+def _rearranged(sections: list[tuple[SectionKind, bytes]], rng: random.Random) -> bytes:
+    """Sections where they do not belong, or a frame that says something else, rightly summed."""
+    sections, how = list(sections), rng.randrange(6)
+    one, other = rng.randrange(len(sections)), rng.randrange(len(sections))
+    if how == 0:
+        del sections[one]
+    elif how == 1:
+        sections.insert(one, sections[one])
+    elif how == 2:
+        a, b = sections[one], sections[other]
+        sections[one], sections[other] = (a[0], b[1]), (b[0], a[1])
+    elif how == 3:
+        kind, foreign = rng.choice([*opened(rng.choice(programs()))])
+        sections[one] = SectionKind(kind), bytes(foreign)
+    elif how == 4:
+        sections[one] = sections[one][0], b""
+    sections.sort(key=lambda section: section[0])
+    data = sealed([Section(kind, [section]) for kind, section in sections])
+    return _other_frame(data, rng) if how == 5 else data
+
+
+def _other_frame(data: bytes, rng: random.Random) -> bytes:
+    """The same with one other number in its head or its rows."""
+    frame = bytearray(data[: HEAD.format.size + SECTION.format.size * len(opened(data))])
+    place = rng.randrange(len(MAGIC), len(frame) - 8, 4)
+    form = rng.choice(("<i", "<q"))
+    limit = 1 << (8 * struct.calcsize(form) - 1)
+    value = rng.choice([n for n in (*NUMBERS, len(data)) if -limit <= n < limit])
+    struct.pack_into(form, frame, place, value)
+    head = bytes(frame[: HEAD.format.size - 4])
+    crc = zlib.crc32(frame[HEAD.format.size :], zlib.crc32(head))
+    return head + crc.to_bytes(4, "little") + bytes(frame[HEAD.format.size :]) + data[len(frame) :]
 
 
 def _damaged_section(section: bytes, rng: random.Random) -> bytes:
@@ -187,7 +278,7 @@ def _damaged_section(section: bytes, rng: random.Random) -> bytes:
     made = bytearray(section)
     for _ in range(rng.choice((1, 1, 2, 4))):
         place = rng.randrange(len(made))
-        how = rng.randrange(5)
+        how = rng.randrange(7)
         if how < 2 and len(made) > 8:
             place &= ~7  # numbers of 64 bits stand so
             struct.pack_into("<q", made, min(place, len(made) - 8), rng.choice(NUMBERS))
@@ -196,6 +287,14 @@ def _damaged_section(section: bytes, rng: random.Random) -> bytes:
             made = made or bytearray(1)
         elif how == 3:
             made[place:place] = rng.randbytes(rng.choice((1, 8, 64)))
+        elif how == 4 and len(made) > 16:  # what stands somewhere else, a number or a range
+            source, size = rng.randrange(len(made) - 16) & ~7, rng.choice((8, 16))
+            made[place : place + size] = made[source : source + size]
+        elif how == 5 and len(made) > 8:  # moved by a little
+            place = min(place & ~7, len(made) - 8)
+            number = int.from_bytes(made[place : place + 8], "little", signed=True)
+            moved = number + rng.choice((-8, -4, -1, 1, 4, 8, 64))
+            struct.pack_into("<Q", made, place, moved & (1 << 64) - 1)
         else:
             made[place] = rng.choice((0, 1, 0x30, 0x39, 0x7F, 0x80, 0xFF, rng.randrange(256)))
     return bytes(made)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from hloom.aot.link import RUNTIME, compiler
 from hloom.aot.runtime_library import FLAGS, LIBRARY, archived, sources
-from tests.fuzz.check_saved import changes, programs, resealed
+from tests.fuzz.check_saved import calling_programs, changes, resealed
 
 MAIN = Path(__file__).parents[1] / "aot" / "damaged.c"
 SANITIZED = (
@@ -74,7 +74,7 @@ def answers(program: Path, cases: Iterable[bytes]) -> str:
 
 def one_byte(rng: random.Random) -> Iterator[bytes]:
     """Programs with one changed byte each, without end."""
-    streams = [changes(data, rng) for data in programs()]
+    streams = [changes(data, rng) for data in calling_programs()]
     while True:
         yield next(rng.choice(streams))
 
@@ -82,7 +82,7 @@ def one_byte(rng: random.Random) -> Iterator[bytes]:
 def wrong_things(rng: random.Random) -> Iterator[bytes]:
     """Programs with something else in them, and the right checksums of that."""
     while True:
-        yield resealed(rng.choice(programs()), rng)
+        yield resealed(rng.choice(calling_programs()), rng)
 
 
 def main() -> int:
@@ -93,7 +93,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         program = built(Path(folder), not options.plain)
-        assert answers(program, programs()) == TAKEN * len(programs())
+        assert answers(program, calling_programs()) == TAKEN * len(calling_programs())
         rng = random.Random(options.seed)
         plain, wrong = one_byte(rng), wrong_things(rng)
         end = time.monotonic() + 60 * options.minutes
