@@ -1,15 +1,17 @@
 """Models as C libraries beside other forms that are shipped: `python -m bench.c_libraries [words]`.
 
-Each model of bench/peers.py becomes a C library, a module of IREE, a package of AOTInductor, a file
-of ONNX Runtime and one of ExecuTorch (XNNPACK), as far as they are installed, with the same weights
-inside. What is measured, in f32 and on one processor, taking turns in one process:
+Each model of bench/peers.py becomes a C library, a module of IREE, a package of AOTInductor, and a
+file of ONNX Runtime, of ExecuTorch (XNNPACK) and of TFLite (LiteRT), as far as they are installed
+(bench/shipped_forms.py), with the same weights inside. What is measured, in f32 and on one
+processor, taking turns in one process:
 
     size      of the model's files, weights included; and of the runtime that they need beside them
     first     loading the model from a file that no one has opened yet, and one image, by a
               process that has the runtime already
     latency   of an image, median
-    process   a whole program that loads the model and classifies one image: written in C for
-              hloom, iree-run-module for IREE; others have none without Python or more headers
+    process   a whole program that starts, loads the model, classifies one image and ends: in C for
+              hloom, iree-run-module for IREE, C++ for AOTInductor and ExecuTorch; Python for ONNX
+              Runtime and LiteRT, whose packages have no headers
 
 All have to agree. Losing rows come first.
 """
@@ -21,21 +23,20 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from bench.peer_models import MODELS, JaxOperations, Model, Weights, torch_module
+from bench.peer_models import MODELS, JaxOperations, Model, Weights
+from bench.shipped_forms import Form, Run, computed, iree_form, torch_forms
 from hloom.aot.link import compiler
+from hloom.aot.loading import LibraryFunction
 
-Run = Callable[[], np.ndarray]
 TOLERANCE = 2e-3
 ROUNDS, SECONDS, LOADS = 40, 6.0, 5
 CALLER = """#include <stdio.h>
@@ -51,24 +52,6 @@ int main(int count, char **words) {
   return count == 2 ? model_call(&a) : 2;
 }
 """
-
-
-@dataclass(frozen=True)
-class Form:
-    """A model in a file that somebody else runs."""
-
-    name: str
-    file: Path
-    runtime_bytes: int
-    load: Callable[[Path], Run]
-    """From a file, to what gives the result for the one image."""
-    process: list[str] | None = None
-    """A program that classifies the image."""
-
-
-def computed(model: Model, weights: Weights) -> Callable[[Any], Any]:
-    values = {name: JaxOperations.placed(name, value) for name, value in weights.items()}
-    return lambda x: model.forward(JaxOperations(), values, x)
 
 
 def hloom_form(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> Form:
@@ -95,110 +78,11 @@ def hloom_form(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> F
 
     def load(path: Path) -> Run:
         library = hloom.load_library(path, header)
+        assert isinstance(library, LibraryFunction)
         y = np.empty(library.outputs["y"].shape.dims, np.float32)
         return lambda: library.run({"x": given}, {"y": y})["y"]
 
     return Form("hloom", file, 0, load, [str(program), str(folder / "x.bin")])
-
-
-def iree_form(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> Form:
-    import jax
-    from iree import compiler as iree_compiler  # pyright: ignore[reportMissingImports]
-    from iree import runtime  # pyright: ignore[reportMissingImports]
-
-    given = np.asarray(JaxOperations.entered(x))
-    text = str(jax.jit(computed(model, weights)).lower(given).compiler_ir("stablehlo"))
-    flags = ["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"]
-    binary = iree_compiler.compile_str(
-        text, target_backends=["llvm-cpu"], input_type="stablehlo", extra_args=flags
-    )
-    file = folder / "model.vmfb"
-    file.write_bytes(binary)
-    np.save(folder / "x.npy", given)
-
-    def load(path: Path) -> Run:
-        config = runtime.Config("local-sync")
-        module = runtime.VmModule.mmap(config.vm_instance, str(path))
-        main = runtime.load_vm_module(module, config).main
-        return lambda: np.asarray(main(given))
-
-    program = Path(sys.executable).with_name("iree-run-module")
-    words = [str(program), "--device=local-sync", f"--module={file}", "--function=main"]
-    words += [f"--input=@{folder / 'x.npy'}", f"--output=@{folder / 'y.npy'}"]
-    libraries = Path(str(runtime.__file__)).parents[1] / "_runtime_libs"
-    size = sum(p.stat().st_size for p in libraries.glob("iree-run-module*"))
-    return Form("IREE", file, size, load, words)
-
-
-def torch_forms(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> Iterator[Form]:
-    import torch  # pyright: ignore[reportMissingImports]
-
-    torch.set_num_threads(1)
-    module, given = torch_module(model, weights), torch.from_numpy(x)
-    exported = torch.export.export(module, (given,))
-    core = Path(str(torch.__file__)).parent / "lib" / "libtorch_cpu.so"
-    options = {"freezing": True}
-    packed = torch._inductor.aoti_compile_and_package(
-        exported, package_path=str(folder / "model.pt2"), inductor_configs=options
-    )
-
-    def load_inductor(path: Path) -> Run:
-        run = torch._inductor.aoti_load_package(str(path))
-
-        def call() -> np.ndarray:
-            with torch.inference_mode():
-                return run(given).numpy()
-
-        return call
-
-    yield Form("AOTInductor", Path(packed), core.stat().st_size, load_inductor)
-    if find_spec("onnxruntime") is not None and find_spec("onnxscript") is not None:
-        yield onnx_form(torch, module, x, folder)
-    if find_spec("executorch") is not None:
-        yield executorch_form(torch, exported, x, folder)
-
-
-def onnx_form(torch: Any, module: Any, x: np.ndarray, folder: Path) -> Form:
-    import onnxruntime  # pyright: ignore[reportMissingImports]
-
-    file = folder / "model.onnx"
-    given = (torch.from_numpy(x),)
-    torch.onnx.export(module, given, file, dynamo=True, verbose=False, external_data=False)
-
-    def load(path: Path) -> Run:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.log_severity_level = 1, 3
-        session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
-        name = session.get_inputs()[0].name
-        return lambda: np.asarray(session.run(None, {name: x})[0])
-
-    libraries = (Path(str(onnxruntime.__file__)).parent / "capi").glob("libonnxruntime.so*")
-    size = max([p.stat().st_size for p in libraries], default=0)
-    return Form("ONNX Runtime", file, size, load)
-
-
-def executorch_form(torch: Any, exported: Any, x: np.ndarray, folder: Path) -> Form:
-    from executorch.backends.xnnpack.partition.xnnpack_partitioner import (  # pyright: ignore
-        XnnpackPartitioner,
-    )
-    from executorch.exir import to_edge_transform_and_lower  # pyright: ignore
-    from executorch.runtime import Runtime  # pyright: ignore
-
-    lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
-    file = folder / "model.pte"
-    file.write_bytes(lowered.to_executorch().buffer)
-
-    def load(path: Path) -> Run:
-        method = Runtime.get().load_program(str(path)).load_method("forward")
-        given = (torch.from_numpy(x),)
-        return lambda: method.execute(given)[0].numpy()
-
-    import executorch  # pyright: ignore[reportMissingImports]
-
-    words = ("", "_kernels_optimized", "_backend_xnnpack", "_threadpool")
-    libraries = [Path(executorch.__path__[0]) / "lib" / f"libexecutorch{w}.so" for w in words]
-    size = sum([p.stat().st_size for p in libraries if p.exists()])
-    return Form("ExecuTorch", file, size, load)
 
 
 def forms(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> Iterator[Form]:
@@ -288,7 +172,7 @@ def report(rows: list[Row]) -> str:
     for name in models:
         for r in sorted([r for r in rows if r.model == name], key=lambda r: r.latency_ms):
             beside = r.form.runtime_bytes / 1e6
-            process = "" if r.process_ms is None else f"{r.process_ms:.1f}"
+            process = "" if r.process_ms is None else f"{r.process_ms:.1f} ({r.form.language})"
             lines.append(
                 f"| {name} | {r.form.name} | {r.file_mb:.1f} | {beside:.1f} | {r.first_ms:.1f} |"
                 f" {r.latency_ms:.2f} | {process} |"

@@ -213,6 +213,7 @@ def error_words(name: str, weights: str, *more: str) -> list[str]:
         '  return status == 0 ? "" : status == 3',
         '      ? "a pointer is null or not aligned" : status == 4',
         '      ? "this processor lacks instructions that the library was compiled for"',
+        f'      : status == 10 ? "the workspace is smaller than {name.upper()}_WORKSPACE_BYTES"',
         *more,
     ]
     by_name = weights.endswith("by name")
@@ -269,7 +270,15 @@ def struct(
         lines.append(f"  const {prefix}_INPUT_{n}_TYPE *{field};")
     for field, n in fields_out:
         lines.append(f"  {prefix}_OUTPUT_{n}_TYPE *{field};")
-    lines += ["  void *workspace;", f"}} {name}_arrays;", ""]
+    debug = f"{library.upper()}_DEBUG"
+    lines += [
+        "  void *workspace;",
+        f"#ifdef {debug}",
+        "  uint64_t workspace_bytes; /* how much memory that is: compared before each call */",
+        "#endif",
+        f"}} {name}_arrays;",
+        "",
+    ]
     sources = ", ".join([f"a->{field}" for field, _ in fields_in]) or "0"
     targets = ", ".join([f"a->{field}" for field, _ in fields_out]) or "0"
     parameters = "".join([f"int64_t {s}, " for s in sizes])
@@ -283,6 +292,9 @@ def struct(
             f"static inline int {name}{form}({parameter}const {name}_arrays *a) {{",
             f"  const void *inputs[] = {{{sources}}};",
             f"  void *outputs[] = {{{targets}}};",
+            f"#if defined({debug}) && {prefix}_WORKSPACE_BYTES > 0",
+            f"  if (a->workspace_bytes < {prefix}_WORKSPACE_BYTES) return 10;",
+            "#endif",
             f"  return {function}({argument}inputs, outputs, a->workspace);",
             "}",
             "",

@@ -125,6 +125,16 @@ def test_more_threads_give_the_same_bits():
     assert np.asarray(two).tobytes() == np.asarray(run(x)).tobytes()
 
 
+def test_one_device_of_several_processes_is_refused(who):
+    """`run_devices` runs what is in this process; a lone one would wait for it for ever."""
+    who.processes = object()
+    try:
+        with pytest.raises(UsageError, match=r"spread over processes(.|\n)*run_devices"):
+            who.run_with(hloom.ExecuteOptions(device=0), np.zeros(3, np.float32))
+    finally:
+        who.processes = None
+
+
 def test_simulated_devices_refuse():
     run = hloom.compile("HloModule m\nENTRY e { ROOT x = f32[2] parameter(0) }", target="sim")
     with pytest.raises(UsageError, match="run all at once"):

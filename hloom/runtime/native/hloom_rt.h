@@ -111,7 +111,7 @@ void hloom_rt_pool_free(hloom_rt_pool* pool);
 int64_t hloom_rt_replica_count(const hloom_rt_program* program);
 int64_t hloom_rt_partition_count(const hloom_rt_program* program);
 /* The devices that run a program: assignment[r * partitions + p] is the global number of the one that
- * is replica r and partition p; null: 0, 1, ... They give up waiting for one another after
+ * is replica r and partition p; null: 0, 1, ... All of them are threads of this process. They give up waiting for one another after
  * `patience_s` seconds in which nobody computes (0: 40). Null: `error`. */
 hloom_rt_devices* hloom_rt_devices_new(const hloom_rt_program* program, const int64_t* assignment,
                                        double patience_s, char* error, size_t error_size);
