@@ -88,6 +88,7 @@ from hloom.passes import pass_named as pass_named
 from hloom.passes.partition.propose import Proposal as Proposal
 from hloom.passes.partition.row_independence import why_rows_depend as why_rows_depend
 from hloom.passes.partition.spmd_partitioner import count_partitions as count_partitions
+from hloom.passes.partition.spmd_partitioner import is_computed_alike as is_computed_alike
 from hloom.passes.partition.spmd_partitioner import is_partitionable as is_partitionable
 from hloom.passes.partition.whole_program import partition_in_place as partition_in_place
 from hloom.passes.partition.whole_program import partitioned as partitioned

@@ -262,7 +262,7 @@ def read(
     if spmd:
         if partitions is None:
             api.count_partitions(module)
-        if not api.is_partitionable(module):
+        if not (api.is_partitionable(module) or api.is_computed_alike(module)):
             raise api.UsageError(
                 f"there is nothing to partition in {file}",
                 rule="partition",

@@ -374,3 +374,16 @@ def test_spmd_partitions_a_program_of_whole_arrays(run, tmp_path, command: str) 
     assert "f32[4,2]" in whole.output and "f32[4,1]" in parts.output
     alone = run(command, file, "--spmd", "--partitions", "1")
     assert alone.exit_code == 2 and "nothing to partition" in alone.output
+
+
+@pytest.mark.parametrize("command", ["run", "eval"])
+def test_spmd_computes_on_all_what_nothing_cuts(run, tmp_path, command: str) -> None:
+    file = tmp_path / "alike.hlo"
+    file.write_text(
+        WHOLE.replace(", sharding={devices=[2,1]<=[2]}", "").replace(
+            ", sharding={devices=[1,2]<=[2]}", ""
+        )
+    )
+    alike = run(command, file, "--spmd")
+    assert alike.exit_code == 0, alike.output
+    assert "f32[4,2]" in alike.output

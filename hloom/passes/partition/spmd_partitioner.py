@@ -51,6 +51,16 @@ def is_partitionable(module: Module) -> bool:
     return has_sharding and (is_manual or not is_local) and not is_wholly_manual(module)
 
 
+def is_computed_alike(module: Module) -> bool:
+    """Whether nothing in a program for several partitions says that they differ: no sharding, and
+    nothing that asks which one it is or lets them meet. Each of them computes all of it."""
+    if module.num_partitions < 2 or module.spmd_parameters_shardings:
+        return False
+    if has_shardings(module) or has_regions(module) or module.spmd_output_sharding is not None:
+        return False
+    return not any(i.sharding is not None or _names_partitions(i) for i in module.instructions())
+
+
 def count_partitions(module: Module) -> None:
     """Let a module that says nothing of partitions have as many as its shardings have devices."""
     if module.num_partitions > 1:
