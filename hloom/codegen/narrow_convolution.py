@@ -318,5 +318,6 @@ def most_neighbours(outputs: int, registers: int) -> int:
 
 def _neighbours(places: int, most: int) -> int:
     """How many results of a row are computed together, so that the last ones are not too few."""
+    most = min(most, places)
     least = max(1, (most + 1) // 2)
     return min(range(least, most + 1), key=lambda n: (-(-places // n) * (n + 1), -n))

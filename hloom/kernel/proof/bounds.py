@@ -18,6 +18,7 @@ from hloom.kernel.proof.linear import Linear, Symbol, of_symbol, undivided
 from hloom.kernel.proof.ranges import Ranges
 from hloom.kernel.proof.search import (
     LAST_TRIED,
+    MOST_FACTS,
     MOST_TRIED,
     Narrowed,
     at_least_zero,
@@ -287,9 +288,23 @@ def unproved_bound(offset: Linear, size: int, scope: Sequence[Linear]) -> str:
     ):
         why = ""
     narrowed.undo()
-    if why and (more := list(of_dividends(scope))):
+    if why and len(scope) < MOST_FACTS and (more := [*of_dividends(scope), *rounded(scope)]):
         return unproved_bound(offset, size, [*scope, *more])
     return why
+
+
+def rounded(scope: Sequence[Linear]) -> Iterator[Linear]:
+    """What facts say of the terms whose coefficients have a common divisor, as whole numbers.
+
+    Of `771 * r + 257 * c + g <= 2055` that `3 * r + c <= 7`, whatever g is.
+    """
+    for fact in scope:
+        for by in {abs(c) for c in fact.terms.values()} - {1}:
+            few = {s: c for s, c in fact.terms.items() if c % by == 0}
+            others = Linear(fact.const, {s: c for s, c in fact.terms.items() if s not in few})
+            derived = Linear(others.bounds()[1], few).reduced()
+            if not any(derived.equals(known) for known in scope):
+                yield derived
 
 
 def of_dividends(scope: Sequence[Linear]) -> Iterator[Linear]:

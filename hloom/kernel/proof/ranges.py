@@ -153,7 +153,8 @@ class Ranges:
         both = x.plus(quotient, -by)
         for s in (*quotient.terms, *remainder.terms):
             if s.origin[:1] == ("div",):
-                s.tell(both, both.times(-1).shifted(by - 1))
+                most = by - 1 if remainder.terms else remainder.const
+                s.tell(both, both.times(-1).shifted(most))
             elif s.origin[:1] == ("mod",):  # which `floor` tells by a quotient of its own
                 s.equal = same = both.plus(remainder, -1)
                 s.tell(same, same.times(-1))
@@ -170,8 +171,8 @@ class Ranges:
         first, last = [end // by for end in left.bounds()]
         if last == first:
             return Linear(quotient + first, whole), left.shifted(-first * by)
-        q = self.division("div", left, by, first, last)
         residue, modulus = left.residue()
+        q = self.division("div", left, by, first, last, 1 if modulus % by else modulus // by)
         r = self.division("mod", left, by, 0, by - (step := gcd(residue, modulus, by)), step)
         if modulus % by == 0:  # it divides alike for all values
             both = left.plus(Linear(0, {q: -by})).shifted(-(residue % by))
@@ -204,8 +205,7 @@ class Ranges:
             is_second = not is_first and at_least_zero(apart.times(-1))
         if is_first or is_second:
             return x if is_first else y
-        a, b = span(x)
-        c, d = span(y)
+        (a, b), (c, d) = span(x), span(y)
         low, high = (min(a, c), min(b, d)) if sign > 0 else (max(a, c), max(b, d))
         extreme_ = Symbol(low, high, 1, ("extreme", sign, x, y), x.is_uniform and y.is_uniform)
         itself = Linear(0, {extreme_: 1})
