@@ -36,6 +36,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.gemm_candidates": "FEW MOST_HEIGHT",
     "codegen.gemm_skinny": "ALONG_RUN ALONG_FEW_RUN",
     "passes.expand.async_simplifier": "FUNCTION_OPERATIONS",
+    "passes.expand.grouped_rows": "LEAST_TILE",
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
     "codegen.columns": "MODERATE",
     "codegen.depthwise_shape": "MOST_SCRATCH_SHARE MOST_TAPS STEPS_PER_UNIT",
