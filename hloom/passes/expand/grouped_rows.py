@@ -8,6 +8,7 @@ masked. This is (rows + groups * tile) products of rows instead of rows * groups
 
 from __future__ import annotations
 
+from hloom.base.diagnostics import UsageError
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.expand.loops import counted_loop, rows_from, with_rows
@@ -136,6 +137,12 @@ def _tile(b: Expansion, k: Instruction, table: list[Instruction], tile: int, row
         b.compared(position, b.spread(_at(b, ends, group), (tile,)), "LT"),
     )
     return group, read, own
+
+
+def check_tile(tile: int) -> None:
+    """`UsageError` for tiles without rows."""
+    if tile < 1:
+        raise UsageError(f"tile is 1 row at least, not {tile}", rule="pass-option")
 
 
 def tiled_rows(

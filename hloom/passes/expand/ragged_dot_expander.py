@@ -12,7 +12,7 @@ from hloom.ir.infer.dot import group_prefix
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
-from hloom.passes.expand.grouped_rows import Runs, plain_dot, tiled_rows, tiled_terms
+from hloom.passes.expand.grouped_rows import Runs, check_tile, plain_dot, tiled_rows, tiled_terms
 from hloom.passes.expand.product_types import product_types
 from hloom.passes.facts import no_dead_code, without
 from hloom.passes.pass_ import register
@@ -29,6 +29,10 @@ class RaggedDotExpander(Expander):
 
     tile: int = 64
     """At most so many rows of a group meet its matrix at once."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_tile(self.tile)
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         if i.shape.is_dynamic or any(o.shape.is_dynamic for o in i.operands):
