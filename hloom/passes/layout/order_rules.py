@@ -46,7 +46,10 @@ def _boundary(g: OrderGraph, module: Module) -> None:
             g.lies[g.first[p]] = physical_order(s)
     root = entry.root
     if root.shape.is_array:
-        g.wants.append((g.first[root], identity(root.shape.rank)))
+        s = root.shape if layout is None or not layout.result.has_layout else layout.result
+        is_other = s.layout is not None and not s.layout.is_default
+        order = physical_order(s) if is_other else identity(s.rank)
+        g.wants.append((g.first[root], order))
     else:
         g.pin(g.leaves(root))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -298,3 +299,30 @@ def test_random_programs_keep_their_values(block: int):
         changed += result.changed
     assert changed > 3
     assert after < before
+
+
+LAYOUTS = [",".join(map(str, p)) for p in itertools.permutations(range(4))]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_results_that_callers_see_in_another_layout(layout: str):
+    """A transpose that is only a layout, as in JAX's text: nothing is moved and moved back."""
+    step = hloom.compile(
+        hloom.parse(f"""HloModule m,
+  entry_computation_layout={{(f32[4,3,96,64]{{3,2,1,0}})->f32[4,96,64,3]{{{layout}}}}}
+ENTRY e {{
+  x = f32[4,3,96,64]{{3,2,1,0}} parameter(0)
+  u = u8[4,3,96,64]{{3,2,1,0}} convert(x)
+  t = u8[4,96,64,3]{{2,1,3,0}} transpose(u), dimensions={{0,2,3,1}}
+  f = f32[4,96,64,3]{{2,1,3,0}} convert(t)
+  m = f32[3]{{0}} constant({{1, 2, 3}})
+  b = f32[4,96,64,3]{{3,2,1,0}} broadcast(m), dimensions={{3}}
+  ROOT r = f32[4,96,64,3]{{{layout}}} subtract(f, b)
+}}""")
+    )
+    text = step.as_text()
+    assert text.count(" fusion(") == 1
+    assert layout != "2,1,3,0" or " transpose(" not in text
+    x = np.random.default_rng(0).integers(0, 255, (4, 3, 96, 64)).astype(np.float32)
+    expected = x.transpose(0, 2, 3, 1) - np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(np.asarray(step(x)), expected)
