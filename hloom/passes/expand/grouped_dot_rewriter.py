@@ -15,8 +15,14 @@ from typing import NamedTuple
 
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.dot_decomposer import canonical_dots
-from hloom.passes.expand.expansion import Expander, Expansion
-from hloom.passes.expand.grouped_rows import LEAST_TILE, Runs, check_tile, tiled_rows, tiled_terms
+from hloom.passes.expand.expansion import Expansion
+from hloom.passes.expand.grouped_rows import (
+    LEAST_TILE,
+    GroupedExpander,
+    Runs,
+    tiled_rows,
+    tiled_terms,
+)
 from hloom.passes.expand.product_types import product_types
 from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import register
@@ -42,19 +48,12 @@ class _Masked(NamedTuple):
 
 
 @register
-class GroupedDotRewriter(Expander):
+class GroupedDotRewriter(GroupedExpander):
     """Write dots of rows masked by group as loops over tiles of the groups' rows."""
 
     name = "grouped-dot-rewriter"
     breaks = (canonical_dots, no_dead_code)
     opcodes = frozenset(["dot"])
-
-    tile: int = 64
-    """At most so many rows of a group meet its matrix at once."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_tile(self.tile)
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         x, y = i.operands

@@ -8,9 +8,11 @@ masked. This is (rows + groups * tile) products of rows instead of rows * groups
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hloom.base.diagnostics import UsageError
 from hloom.ir.instruction import Instruction
-from hloom.passes.expand.expansion import Expansion
+from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.expand.loops import counted_loop, rows_from, with_rows
 from hloom.types.dtype import S32, S64, DType
 from hloom.types.shape import shape
@@ -139,10 +141,17 @@ def _tile(b: Expansion, k: Instruction, table: list[Instruction], tile: int, row
     return group, read, own
 
 
-def check_tile(tile: int) -> None:
-    """`UsageError` for tiles without rows."""
-    if tile < 1:
-        raise UsageError(f"tile is 1 row at least, not {tile}", rule="pass-option")
+@dataclass(frozen=True)
+class GroupedExpander(Expander):
+    """What cuts rows of groups into tiles."""
+
+    tile: int = 64
+    """At most so many rows of a group meet its matrix at once."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tile < 1:
+            raise UsageError(f"tile is 1 row at least, not {self.tile}", rule="pass-option")
 
 
 def tiled_rows(

@@ -11,28 +11,27 @@ from __future__ import annotations
 from hloom.ir.infer.dot import group_prefix
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.dot_decomposer import canonical_dots
-from hloom.passes.expand.expansion import Expander, Expansion, refuse
-from hloom.passes.expand.grouped_rows import Runs, check_tile, plain_dot, tiled_rows, tiled_terms
+from hloom.passes.expand.expansion import Expansion, refuse
+from hloom.passes.expand.grouped_rows import (
+    GroupedExpander,
+    Runs,
+    plain_dot,
+    tiled_rows,
+    tiled_terms,
+)
 from hloom.passes.expand.product_types import product_types
 from hloom.passes.facts import no_dead_code, without
 from hloom.passes.pass_ import register
 
 
 @register
-class RaggedDotExpander(Expander):
+class RaggedDotExpander(GroupedExpander):
     """Write ragged-dot as a loop over tiles of its groups, or as masked dots."""
 
     name = "ragged-dot-expander"
     gives = (without("ragged-dot"),)
     breaks = (canonical_dots, no_dead_code)
     opcodes = frozenset(["ragged-dot"])
-
-    tile: int = 64
-    """At most so many rows of a group meet its matrix at once."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_tile(self.tile)
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         if i.shape.is_dynamic or any(o.shape.is_dynamic for o in i.operands):
