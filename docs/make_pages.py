@@ -175,7 +175,12 @@ def law_row(r: Rule) -> str:
 def pass_text(cls: type[Pass]) -> str:
     lines = [f"## {cls.name}", "", one_line(cls.__doc__), ""]
     if fields := dataclasses.fields(cls):
-        docs = option_docs(cls)
+        # An option may stand in what several passes are made of.
+        docs = {
+            k: v
+            for c in reversed(cls.__mro__[: cls.__mro__.index(Pass)])
+            for k, v in option_docs(c).items()
+        }
         lines += ["| option | default | |", "|---|---|---|"]
         lines += [
             f"| `{f.name}` | `{option_default(f)}` | {cell(docs.get(f.name, ''))} |" for f in fields
