@@ -17,7 +17,7 @@ from math import prod
 from typing import Any
 
 from hloom.aot.entries import CEntry, merged
-from hloom.aot.header import C_KEYWORDS, c_name
+from hloom.aot.names import c_name
 from hloom.api import (
     Bucket,
     BucketArray,
@@ -106,7 +106,7 @@ def checked_sizes(buckets: Mapping[str, Sequence[int]]) -> dict[str, Sizes]:
     """The sizes of each name, each once; `UsageError` where they are none."""
     checked: dict[str, Sizes] = {}
     for name, sizes in buckets.items():
-        if c_name(name) != name or name in NAMES_TAKEN | C_KEYWORDS:
+        if c_name(name) != name or name in NAMES_TAKEN:
             raise UsageError(f"buckets cannot be called {name!r}", rule="library-buckets")
         if len(set(sizes)) < 2 or any(s < 1 for s in sizes):
             raise UsageError(
@@ -129,6 +129,12 @@ def bucket_programs(program: Any, name: str, buckets: Mapping[str, Sizes]) -> li
     the sizes returns, or one of a list, in order."""
     chosen = list(itertools.product(*buckets.values()))
     keys = ["_".join([f"{n}{s}" for n, s in zip(buckets, sizes)]) for sizes in chosen]
+    if name in buckets:
+        raise UsageError(
+            f"a library's function and its buckets are both called {name}",
+            rule="library-buckets",
+            hint="--name model, name='model'",
+        )
     if isinstance(program, list | tuple):
         programs = list(program)
         if len(programs) != len(chosen):

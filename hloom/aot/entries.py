@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from hloom.aot.header import c_name, checked_names, distinct
+from hloom.aot.names import c_name, check_function, checked_names, distinct
 from hloom.aot.tensors import NamedWeights
 from hloom.api import (
     CInterface,
@@ -79,6 +79,8 @@ def named_programs(program: Any, library: str) -> list[tuple[str, Any]]:
     if not programs:
         raise UsageError("a library needs a program", rule="library-entries")
     names = [f"{library}_{c_name(k).strip('_')}" for k in keys]
+    for name in names:
+        check_function(name)
     if len({n.upper() for n in names}) < len(names):
         raise UsageError(
             f"functions of a library need names of their own: {', '.join(names)}",

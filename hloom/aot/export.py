@@ -15,15 +15,14 @@ from typing import Any
 from hloom.aot.buckets import CBuckets, bucket_programs, checked_sizes, library_buckets
 from hloom.aot.buckets_header import buckets_lines
 from hloom.aot.entries import CEntry, LibraryPlan, compiled_entry, named_programs
-from hloom.aot.header import c_name, header
+from hloom.aot.header import header
 from hloom.aot.kinds import KINDS, check_ending, kind_of
+from hloom.aot.names import c_name, check_function
 from hloom.aot.parts import library_bytes
 from hloom.aot.tensors import NamedWeights, header_lines, written_tensors
 from hloom.aot.weights import gap_bytes, weights_file
 from hloom.api import CInterface, UsageError, Weights, written_whole
 
-RESERVED = frozenset(("main", "memcpy", "memmove", "memset", "memcmp"))
-"""What C programs, and the library itself, know by these names."""
 MOST_THREADS = 1024
 
 
@@ -100,10 +99,7 @@ def export_c(
     path = Path(path)
     kind = _kind(path)
     name = c_name(name if name is not None else path.name.split(".")[0].removeprefix("lib"))
-    if name in RESERVED:
-        raise UsageError(
-            f"a library's function cannot be called {name}", rule="library-name", hint="--name"
-        )
+    check_function(name)
     _check_threads(pool, threads)
     sizes = None if buckets is None else checked_sizes(buckets)
     programs = bucket_programs(program, name, sizes) if sizes else named_programs(program, name)

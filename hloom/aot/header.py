@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from hloom.api import CArray, CInterface, HloError, Shape
+from hloom.aot.names import distinct
+from hloom.api import CArray, CInterface, Shape
 
 C_TYPES = {
     "pred": "uint8_t",
@@ -17,17 +17,6 @@ C_TYPES = {
 }
 """Elements as C has them; those that C has not are given as bits, in numbers of their width."""
 _BITS = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "uint64_t"}
-C_KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if "
-    "inline int long register restrict return short signed sizeof static struct switch "
-    "typedef union unsigned void volatile while _Bool _Complex and or not xor bool true false "
-    "class new delete this template typename namespace operator private protected public "
-    "using virtual try catch throw workspace".split()
-)
-
-
-ENDINGS = re.compile(r"_(BYTES|ALIGNMENT|RANK|TYPE|DIM\d+)$")
-"""What constants of the header have behind the name of an array."""
 
 
 class Entry(Protocol):
@@ -57,39 +46,6 @@ class Named(NamedTuple):
 
 def _named(name: str, a: CArray) -> Named:
     return Named(name, a.shape, a.size_bytes, a.alignment, a.alias)
-
-
-def c_name(text: str) -> str:
-    """A text as a name in C."""
-    name = re.sub(r"\W", "_", text, flags=re.ASCII) or "_"
-    if name in C_KEYWORDS or ENDINGS.search(name):
-        return f"{name}_"
-    return f"_{name}" if name[0].isdigit() else name
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """Names in C for these texts, each once; numbers go behind those that would repeat."""
-    distinct_names: dict[str, None] = {}
-    numbers: dict[str, int] = {}
-    for text in names:
-        name = base = c_name(text)
-        while name in distinct_names:
-            numbers[base] = numbers.get(base, 1) + 1
-            name = f"{base}_{numbers[base]}"
-        distinct_names[name] = None
-    return list(distinct_names)
-
-
-def checked_names(names: Sequence[str], count: int, what: str) -> list[str]:
-    """Names that somebody chose; `HloError` unless there are as many as arrays, each once."""
-    if len(names) != count:
-        raise HloError(
-            f"{len(names)} names for {count} {what.lower()}s: {', '.join(names)}",
-            rule="library-names",
-        )
-    if len(set(map(c_name, names))) != len(names):
-        raise HloError(f"{what} names must be unique: {', '.join(names)}", rule="library-names")
-    return [c_name(n) for n in names]
 
 
 def header(
@@ -279,23 +235,26 @@ def struct(
         f"}} {name}_arrays;",
         "",
     ]
-    sources = ", ".join([f"a->{field}" for field, _ in fields_in]) or "0"
-    targets = ", ".join([f"a->{field}" for field, _ in fields_out]) or "0"
+    a, inputs_in, outputs_in, threads = [
+        f"{n}_" if n == name else n for n in ("a", "inputs", "outputs", "pool")
+    ]
+    sources = ", ".join([f"{a}->{field}" for field, _ in fields_in]) or "0"
+    targets = ", ".join([f"{a}->{field}" for field, _ in fields_out]) or "0"
     parameters = "".join([f"int64_t {s}, " for s in sizes])
     passed = "".join([f"{s}, " for s in sizes])
     forms = [("_call", parameters, name, passed)]
     if pool == "caller":
-        on = f"{parameters}const {library}_pool *pool, "
-        forms.append(("_call_on", on, f"{name}_on", f"{passed}pool, "))
+        on = f"{parameters}const {library}_pool *{threads}, "
+        forms.append(("_call_on", on, f"{name}_on", f"{passed}{threads}, "))
     for form, parameter, function, argument in forms:
         lines += [
-            f"static inline int {name}{form}({parameter}const {name}_arrays *a) {{",
-            f"  const void *inputs[] = {{{sources}}};",
-            f"  void *outputs[] = {{{targets}}};",
+            f"static inline int {name}{form}({parameter}const {name}_arrays *{a}) {{",
+            f"  const void *{inputs_in}[] = {{{sources}}};",
+            f"  void *{outputs_in}[] = {{{targets}}};",
             f"#if defined({debug}) && {prefix}_WORKSPACE_BYTES > 0",
-            f"  if (a->workspace_bytes < {prefix}_WORKSPACE_BYTES) return 10;",
+            f"  if ({a}->workspace_bytes < {prefix}_WORKSPACE_BYTES) return 10;",
             "#endif",
-            f"  return {function}({argument}inputs, outputs, a->workspace);",
+            f"  return {function}({argument}{inputs_in}, {outputs_in}, {a}->workspace);",
             "}",
             "",
         ]

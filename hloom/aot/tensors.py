@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.aot.header import c_name
+from hloom.aot.names import c_name
 from hloom.api import Shape, Tensor, UsageError
 
 SAFETENSORS = {

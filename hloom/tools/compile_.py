@@ -11,8 +11,8 @@ import typer
 from hloom import api
 from hloom.aot.buckets import bucket_shapes, sizes_of_words
 from hloom.aot.export import CLibrary, export_c
-from hloom.aot.header import c_name
 from hloom.aot.kinds import KINDS, kind_of
+from hloom.aot.names import c_name
 from hloom.aot.report import library_report, report_text
 from hloom.aot.tensors_in_file import named_in_file
 from hloom.tools.evaluate import progress
