@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from hloom.kernel.kernel import Block, Kernel, Op, Value
 from hloom.kernel.proof.linear import Linear, Symbol, of_symbol, undivided
-from hloom.kernel.proof.ranges import Ranges
+from hloom.kernel.proof.ranges import PLAIN, Ranges
 from hloom.kernel.proof.search import (
     LAST_TRIED,
     MOST_FACTS,
@@ -49,6 +49,10 @@ class Access(NamedTuple):
     loops: tuple[Symbol, ...]
 
 
+Doubtful = tuple[int, frozenset[tuple[Symbol, int]], tuple[Linear, ...]]
+"""The size of a buffer, the terms of offsets in it, and what holds where those are touched."""
+
+
 class Unproved(NamedTuple):
     """An access, and the bound that could not be proved of it."""
 
@@ -70,6 +74,9 @@ class Bounds:
         self.unproved: list[Unproved] = []
         self.far: list[Op] = []
         self.stores: list[Access] = []
+        self.doubtful: dict[Doubtful, list[tuple[Linear, Op]]] = {}
+        """Accesses of the block that is walked through of which intervals are not enough, by what
+        they have in common: they are proved where it ends."""
         self.address_ops: set[Op | None] = set()
         """From which offsets, masks, bounds of loops and conditions are computed."""
         self.steps: dict[Block, list[Op]] = {}
@@ -81,10 +88,13 @@ class Bounds:
             self.block(self.kernel.body)
 
     def block(self, block: Block) -> None:
-        ranges = self.ranges
+        ranges, values = self.ranges, self.ranges.values
+        doubtful, self.doubtful = self.doubtful, {}
         for op in self.steps[block]:
             opcode = op.opcode
-            if opcode in MASK_OPERAND:
+            if opcode in PLAIN and (result := op.results[0]).type.dtype.is_integral:
+                values[result] = PLAIN[opcode](ranges, op)  # two of three
+            elif opcode in MASK_OPERAND:
                 self.access(op)
                 if opcode == "load" and op in self.address_ops:
                     ranges.visit(op)
@@ -98,6 +108,9 @@ class Bounds:
                 self.sizes[op.results[0]] = op.attrs["size"]
             else:
                 ranges.visit(op)
+        for (size, _, scope), accesses in self.doubtful.items():
+            self.prove_all(accesses, size, scope)
+        self.doubtful = doubtful
 
     # -- accesses
 
@@ -105,8 +118,9 @@ class Bounds:
         buffer, where = op.operands[:2]
         offset = self.ranges.known(where)
         if op.opcode in ("load", "store"):
-            shape = op.results[0].shape if op.opcode == "load" else op.operands[2].shape
-            offset = self.ranges.tile(offset, shape, op.attrs["strides"])
+            tile = op.results[0] if op.opcode == "load" else op.operands[2]
+            if shape := tile.type.shape:
+                offset = self.ranges.tile(offset, shape, op.attrs["strides"])
         scope, always = self.scope, self.always
         at = MASK_OPERAND[op.opcode]
         if len(op.operands) > at:
@@ -123,8 +137,21 @@ class Bounds:
             return
         if op.opcode == "load" and buffer.op is None and max(-low, high - size) > NEAR:
             self.far.append(op)
-        if why := unproved_bound(offset, size, scope):
-            self.unproved.append(Unproved(op, why))
+        key = size, frozenset(offset.terms.items()), tuple(scope)  # the same facts, not equal ones
+        self.doubtful.setdefault(key, []).append((offset, op))
+
+    def prove_all(
+        self, accesses: list[tuple[Linear, Op]], size: int, scope: Sequence[Linear]
+    ) -> None:
+        """Prove accesses whose offsets differ by constants: where the least and the greatest are
+        inside, all are."""
+        ends = sorted({x.const: x for x, _ in accesses}.items())
+        if len(ends) > 2 and not any(
+            unproved_bound(x, size, scope) for _, x in ends[:: len(ends) - 1]
+        ):
+            return
+        whys = {const: unproved_bound(x, size, scope) for const, x in ends}
+        self.unproved += [Unproved(op, why) for x, op in accesses if (why := whys[x.const])]
 
     # -- blocks
 
@@ -157,7 +184,8 @@ class Bounds:
                 self.carried(op.operands[2:], block.arguments[1:], [block])
                 self.entered(block)
             return
-        if at_least_zero(lower.plus(upper, -1), self.scope):
+        entered = at_least_zero(upper.plus(lower, -1).shifted(-1), self.scope)
+        if not entered and at_least_zero(lower.plus(upper, -1), self.scope):
             return  # never entered
         rest, modulus = lower.residue()
         modulus = gcd(modulus, step)
@@ -175,7 +203,6 @@ class Bounds:
             symbol.facts.append(most.plus(itself, -1).shifted(-step if exact else -1))
         ranges.values[block.arguments[0]] = of_symbol(symbol)
         self.carried(op.operands[2:], block.arguments[1:], [block])
-        entered = at_least_zero(upper.plus(lower, -1).shifted(-1), self.scope)
         if not entered:
             self.loops.append(symbol)
         self.entered(block)

@@ -78,13 +78,16 @@ class Linear:
             return Linear(const, self.terms)
         if not self.terms and factor == 1:
             return Linear(const, other.terms)
-        terms = dict(self.terms)
+        terms = self.terms.copy()
         for s, c in other.terms.items():
-            total = terms.get(s, 0) + factor * c
-            if total:
+            before = terms.get(s)
+            if before is None:
+                if factor:
+                    terms[s] = factor * c
+            elif total := before + factor * c:
                 terms[s] = total
             else:
-                terms.pop(s, None)
+                del terms[s]
         return Linear(const, terms)
 
     def shifted(self, by: int) -> Linear:

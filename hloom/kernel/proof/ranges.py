@@ -118,14 +118,11 @@ class Ranges:
     # -- filling
 
     def visit(self, op: Op) -> None:
-        """Take note of the result of an op without blocks."""
+        """Take note of the result of an op without blocks that is none of `PLAIN`."""
         if not op.results:
             return
         result = op.results[0]
         dtype = result.type.dtype
-        if op.opcode == "constant" and dtype.is_integral:
-            self.values[result] = Linear(int(op.attrs["value"]))
-            return
         rule = _RULES.get(op.opcode)
         if rule and (dtype.is_integral or dtype.is_pred or op.opcode == "load"):
             if (known := rule(self, op)) is not None:
@@ -240,18 +237,7 @@ def _iota(r: Ranges, op: Op) -> Known:
     return r.lane(axis - len(shape), shape[axis])
 
 
-@_of("add subtract")
-def _add(r: Ranges, op: Op) -> Known:
-    if op.results[0].dtype.is_pred:
-        return None
-    x, y = [r.known(v) for v in op.operands]
-    return x.plus(y, 1 if op.opcode == "add" else -1)
-
-
-@_of("multiply")
-def _multiply(r: Ranges, op: Op) -> Known:
-    if op.results[0].dtype.is_pred:
-        return None
+def _multiply(r: Ranges, op: Op) -> Linear:
     x, y = [r.known(v) for v in op.operands]
     if x.terms and y.terms:
         x, y = [r.linear(v) for v in op.operands]
@@ -259,6 +245,15 @@ def _multiply(r: Ranges, op: Op) -> Known:
         ends = (a * c, a * d, b * c, b * d)
         return of_symbol(Symbol(min(ends), max(ends), 1, (), x.is_uniform and y.is_uniform))
     return x.times(y.const) if not y.terms else y.times(x.const)
+
+
+PLAIN: dict[str, Callable[[Ranges, Op], Linear]] = {
+    "constant": lambda r, op: Linear(int(op.attrs["value"])),
+    "add": lambda r, op: r.known(op.operands[0]).plus(r.known(op.operands[1])),
+    "subtract": lambda r, op: r.known(op.operands[0]).plus(r.known(op.operands[1]), -1),
+    "multiply": _multiply,
+}
+"""What most integers are, of which that is all to know."""
 
 
 @_of("negate")

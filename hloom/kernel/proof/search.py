@@ -251,21 +251,26 @@ class Narrowed:
     def __init__(self, facts: Iterable[Linear]) -> None:
         self.before: dict[Symbol, tuple[int, int]] = {}
         self.possible = True
+        self.changed: set[Symbol] = set()
         todo = facts_of(facts)
-        for _ in range(MOST_ROUNDS):
-            changed = [self._narrow(fact) for fact in todo]
-            if not any(changed):
+        for fact in todo:
+            self._narrow(fact)
+        for _ in range(MOST_ROUNDS - 1):  # what may say more since others were narrowed
+            if not self.changed:
                 break
+            recent, self.changed = self.changed, set()
+            for fact in todo:
+                if not (recent.isdisjoint(fact.terms) and self.changed.isdisjoint(fact.terms)):
+                    self._narrow(fact)
 
-    def _narrow(self, fact: Linear) -> bool:
-        """Narrow what one fact bounds; whether anything changed."""
+    def _narrow(self, fact: Linear) -> None:
+        """Narrow what one fact bounds."""
         high = fact.const
         for s, c in fact.terms.items():
             high += c * (s.high if c > 0 else s.low)
         if high < 0:
             self.possible = False
-            return False
-        changed = False
+            return
         for s, c in fact.terms.items():
             room = high // abs(c)  # how far s may be from the end that makes the fact hold best
             if room >= s.high - s.low:
@@ -277,8 +282,7 @@ class Narrowed:
                 self.before.setdefault(s, (s.low, s.high))
                 # The other symbols' room was counted with the end that stays as it is.
                 s.low, s.high = low, top
-                changed = True
-        return changed
+                self.changed.add(s)
 
     def quotients(self, x: Linear, scope: Sequence[Linear]) -> bool:
         """Narrow the quotients in a sum by what facts say of their dividends; whether any was."""
