@@ -130,6 +130,28 @@ def test_magnitudes_neither_overflow_nor_vanish():
     assert np.allclose(quotient[0], 1, rtol=1e-15) and np.allclose(quotient[1], 0, atol=1e-15)
 
 
+@pytest.mark.parametrize(("part", "digits"), [("f32", 44), ("f64", 300)])
+def test_quotients_of_all_sizes_beside_one_another(part, digits):
+    # A vector has lanes that a reciprocal does for and lanes that Smith's method does for.
+    rng = np.random.default_rng(11)
+    scale = 10.0 ** rng.integers(-digits, digits * 7 // 8, (4, 4000))
+    a, b, c, d = rng.standard_normal((4, 4000)) * scale
+    x, y = joined(a, b).astype(COMPLEX[part]), joined(c, d).astype(COMPLEX[part])
+    x[::97], y[::89], y[5::101] = 0, 0, np.inf
+    got = computed("divide", [x, y], part)
+    with np.errstate(all="ignore"):
+        want = [v.astype(NUMPY[part]) for v in reference("divide", [x, y])]
+        size = np.maximum(*[np.where(np.isfinite(v), np.abs(v), 0) for v in want])
+    for g, w in zip(got, want):
+        info = np.finfo(NUMPY[part])
+        with np.errstate(all="ignore"):
+            close = np.abs(g - w) <= 2 * info.eps * size + info.smallest_subnormal
+        assert np.all(close | (g == w) | (np.isnan(g) & np.isnan(w)))
+    # The same lane alone is the same number.
+    alone = computed("divide", [x[8:16].copy(), y[8:16].copy()], part)
+    assert all(np.array_equal(g[8:16], v, equal_nan=True) for g, v in zip(got, alone))
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_nothing_is_called(machine):
     target = MACHINES[machine]

@@ -111,13 +111,16 @@ MATH: dict[str, Callable[..., Any]] = {
 """From HLO opcode to the function of real numbers."""
 
 
-def over_pairs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of pairs of f64 for pairs of f32 too, which are computed in f64 and rounded."""
+def over_pairs(
+    function: Callable[..., Any], narrow: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """A function of pairs of f64 for pairs of f32 too, which are computed in f64 and rounded:
+    by `narrow` where f64's range makes that easier."""
 
     def emitted(e: Emit, *pairs: Any) -> Any:
         kind = pairs[0][0].kind
         wide = [(e.fpext(x, "f64"), e.fpext(y, "f64")) for x, y in pairs]
-        result = function(e, *wide)
+        result = (narrow if narrow and kind != "f64" else function)(e, *wide)
         if isinstance(result, tuple):
             return e.fptrunc(result[0], kind), e.fptrunc(result[1], kind)
         return e.fptrunc(result, kind)
@@ -132,4 +135,5 @@ COMPLEX_MATH: dict[str, Callable[..., Any]] = {
 }
 """From HLO opcode to the function of complex numbers: `f(e, (re, im))`, `f(e, x, y)`, to a pair."""
 
+COMPLEX_MATH["divide"] = over_pairs(complex_parts.divide, complex_parts.divide_narrow)
 COMPLEX_MATH["abs"] = over_pairs(complex_parts.size)

@@ -7,13 +7,22 @@ overflows or vanishes in between.
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.math.parts import mantissa_and_exponent, scaled, two_product, two_sum
+from hloom.codegen.llvm.math.parts import (
+    any_lane,
+    mantissa_and_exponent,
+    scaled,
+    two_product,
+    two_sum,
+)
 from hloom.codegen.llvm.values import V
 
 Pair = tuple[V, V]
 INFINITY = math.inf
+# Between these, products of two parts and what they are divided by are normal numbers.
+_USUAL = (("ogt", 2.0**-400), ("olt", 2.0**400))
 
 
 def number(e: Emit, like: V, value: float) -> V:
@@ -85,7 +94,58 @@ def multiply(e: Emit, x: Pair, y: Pair) -> Pair:
     return e.fsub(e.fmul(a, c), e.fmul(b, d)), e.fadd(e.fmul(a, d), e.fmul(b, c))
 
 
+def divide_narrow(e: Emit, x: Pair, y: Pair) -> Pair:
+    """x / y of parts that f32 can hold: in f64 neither their products, which are exact, nor the
+    sum of two squares overflow or vanish. Where that leaves NaN or y is infinite, a branch asks
+    `by_smith`."""
+    squares, quotient = _by_reciprocal(e, x, y)
+    endless = e.fcmp("oeq", squares, e.like(squares, INFINITY))
+    return _mended(e, x, y, quotient, e.or_(e.fcmp("uno", *quotient), endless))
+
+
 def divide(e: Emit, x: Pair, y: Pair) -> Pair:
+    """x / y as C99 has it; a branch asks `by_smith` where one of the two is so large or small that
+    products and squares might overflow or vanish."""
+    _, quotient = _by_reciprocal(e, x, y)
+    usual = []
+    for a, b in (x, y):
+        largest = e.fmax_raw(e.fabs(a), e.fabs(b))
+        usual += [e.fcmp(word, largest, e.like(a, v)) for word, v in _USUAL]
+        usual.append(e.fcmp("ord", a, b))
+    unusual = e.not_(reduce(e.and_, usual))
+    return _mended(e, x, y, quotient, unusual)
+
+
+def _by_reciprocal(e: Emit, x: Pair, y: Pair) -> tuple[V, Pair]:
+    """|y|**2, and x / y by one reciprocal of it; the signs of zeros are those of `by_smith`."""
+    (a, b), (c, d) = x, y
+    flat = e.fcmp("oge", e.fabs(c), e.fabs(d))
+    (larger, smaller), (u, v) = choose(e, flat, (c, d), (d, c)), choose(e, flat, (a, b), (b, a))
+    along, across = e.fabs(larger), e.fmul(smaller, e.copysign(e.like(c, 1.0), larger))
+    squares = e.fma(c, c, e.fmul(d, d))
+    factor = e.fdiv(e.like(c, 1.0), e.copysign(squares, larger))
+    real = e.fmul(e.fadd(e.fmul(u, along), e.fmul(v, across)), factor)
+    left, right = e.fmul(v, along), e.fmul(u, across)
+    difference = e.select(flat, e.fsub(left, right), e.fsub(right, left))
+    return squares, (real, e.fmul(difference, factor))
+
+
+def _mended(e: Emit, x: Pair, y: Pair, quotient: Pair, unusual: V) -> Pair:
+    """The quotient, of unusual lanes by Smith's method, which a branch takes if there are any."""
+    slow_label, join, before = e.fresh("unusual"), e.fresh("join"), e.label
+    e.cond_br(any_lane(e, unusual), slow_label, join)
+    e.open_scope()
+    e.block(slow_label)
+    slow = choose(e, unusual, by_smith(e, x, y), quotient)
+    after = e.label
+    e.br(join)
+    e.close_scope()
+    e.block(join, dominated=True)
+    real, imaginary = (e.phi([(f, before), (s, after)]) for f, s in zip(quotient, slow))
+    return real, imaginary
+
+
+def by_smith(e: Emit, x: Pair, y: Pair) -> Pair:
     """x / y as C99 has it: infinite for a zero y, 0 for an infinite y and a finite x.
 
     Smith's: both are divided by the larger part of y, which keeps the signs of zeros right.
