@@ -14,7 +14,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import ASSOCIATIVE, IDEMPOTENT
 from hloom.rewrite.build import RuleBuilder
-from hloom.rewrite.pattern import any_of, var
+from hloom.rewrite.pattern import any_of, m, var
 from hloom.rewrite.rule import Declined, rule
 from hloom.types.dtype import F32, DType
 from hloom.types.limits import max_value, min_value
@@ -97,14 +97,19 @@ def _reduced(
 ) -> Instruction:
     """What differs, folded from what changes nothing."""
     dtype = value.shape.dtype
-    if combiner is None:
-        module = b.computation.module
-        assert module is not None
-        combiner = module.add_computation(f"{opcode}_{dtype.name}")
-        a, c = (combiner.add("parameter", shape=shape(dtype), number=k) for k in range(2))
-        combiner.root = combiner.add(opcode, a, c)
+    combiner = combiner or _combiner(b, opcode, dtype)
     neutral = b.constant(Literal.of(_neutral(opcode, dtype), dtype))
     return b.reduce(value, neutral, dimensions=dimensions, called=(combiner,))
+
+
+def _combiner(b: RuleBuilder, opcode: str, dtype: DType) -> Computation:
+    """A computation of two numbers of a type."""
+    module = b.computation.module
+    assert module is not None
+    combiner = module.add_computation(f"{opcode}_{dtype.name}")
+    a, c = (combiner.add("parameter", shape=shape(dtype), number=k) for k in range(2))
+    combiner.root = combiner.add(opcode, a, c)
+    return combiner
 
 
 def _neutral(opcode: str, dtype: DType) -> int | float:
@@ -190,4 +195,38 @@ def fold_of_pieces(b: RuleBuilder, joined, start, out):
     return _converted(b, b.emit(opcode, first, level[0]), dtype)
 
 
-RULES = (fold_of_equal, fold_of_pieces)
+# What wraps, wraps to the same bits in fewer.
+MODULAR = ("add", "multiply", "and", "or", "xor")
+
+
+def _wraps(i: Instruction) -> bool:
+    return combining(i) in MODULAR and i.shape.dtype.is_integral and _may_fold(i)
+
+
+@rule(
+    m.convert(
+        any_of(
+            ["reduce"],
+            m.convert(x, name="wide"),
+            var("start"),
+            name="fold",
+            where=_wraps,
+            one_user=True,
+        ),
+        name="out",
+    )
+)
+def fold_in_fewer_bits(b: RuleBuilder, x, wide, start, fold, out):
+    """convert(reduce(convert(x), start))  =>  reduce(convert(x), convert(start))    integers"""
+    dtype = out.shape.dtype
+    if not dtype.is_integral or not 8 <= dtype.bits < fold.shape.dtype.bits:
+        return Declined("as many bits as are left, or not bytes of integers")
+    if not (x.shape.dtype.is_integral or x.shape.dtype.is_pred):
+        return Declined("floats do not wrap")
+    x, start = _converted(b, x, dtype), _converted(b, start, dtype)
+    opcode = combining(fold)
+    combiner = _combiner(b, opcode, dtype)
+    return b.reduce(x, start, dimensions=fold.attrs.dimensions, called=(combiner,))
+
+
+RULES = (fold_of_equal, fold_of_pieces, fold_in_fewer_bits)
