@@ -136,4 +136,4 @@ COMPLEX_MATH: dict[str, Callable[..., Any]] = {
 """From HLO opcode to the function of complex numbers: `f(e, (re, im))`, `f(e, x, y)`, to a pair."""
 
 COMPLEX_MATH["divide"] = over_pairs(complex_parts.divide, complex_parts.divide_narrow)
-COMPLEX_MATH["abs"] = over_pairs(complex_parts.size)
+COMPLEX_MATH["abs"] = over_pairs(complex_parts.size, complex_parts.size_narrow)

@@ -84,6 +84,11 @@ def size(e: Emit, z: Pair) -> V:
     return e.select(e.fcmp("uno", z[0], z[1]), e.like(x, math.nan), result)
 
 
+def size_narrow(e: Emit, z: Pair) -> V:
+    """|z| of parts that f32 can hold: in f64 their squares neither overflow nor vanish."""
+    return _plain_size(e, *z)
+
+
 def _plain_size(e: Emit, x: V, y: V) -> V:
     return e.fsqrt(e.fma(x, x, e.fmul(y, y)))
 
