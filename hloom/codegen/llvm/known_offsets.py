@@ -16,6 +16,8 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 MOST_READ = 2
 """Elements of memory that are read for one of the tile: alone, each is a load and an insert."""
+LEAST_RUN = 2
+"""Elements side by side, on the mean, that are worth a load of their own."""
 COMPARES = {
     "EQ": np.equal,
     "NE": np.not_equal,
@@ -33,14 +35,32 @@ def known_distances(offsets: Value) -> list[tuple[int, ...]] | None:
     known, or if they lie so far apart that most of the memory between them is not read."""
     if not offsets.shape or offsets.shape[-1] < 2:
         return None
-    distances = _distances(offsets)
-    if distances is None:
+    rows = _rows_of_distances(offsets)
+    if rows is None:
         return None
-    rows = distances.reshape(-1, offsets.shape[-1])
     reach = rows.max(axis=1) - rows.min(axis=1)
     if reach.min() <= 0 or reach.max() >= MOST_READ * rows.shape[1]:
         return None
     return [tuple(row) for row in rows.tolist()]
+
+
+def known_runs(offsets: Value) -> list[tuple[int, ...]] | None:
+    """What `known_distances` says, where lanes lie far apart but several of them side by side; None
+    if that is not known, or runs are short."""
+    if not offsets.shape or offsets.shape[-1] < 2:
+        return None
+    rows = _rows_of_distances(offsets)
+    if rows is None:
+        return None
+    runs = 1 + (np.diff(rows, axis=1) != 1).sum(axis=1)
+    if runs.max() * LEAST_RUN > rows.shape[1]:
+        return None
+    return [tuple(row) for row in rows.tolist()]
+
+
+def _rows_of_distances(offsets: Value) -> Numbers | None:
+    distances = _distances(offsets)
+    return None if distances is None else distances.reshape(-1, offsets.shape[-1])
 
 
 def known_mask(mask: Value) -> list[tuple[bool, ...]] | None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from math import prod
 
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.known_offsets import known_distances, known_mask, known_number
+from hloom.codegen.llvm.known_offsets import (
+    known_distances,
+    known_mask,
+    known_number,
+    known_runs,
+)
 from hloom.codegen.llvm.lower_masked import (
     elements_held,
     first_is_there,
@@ -40,6 +45,7 @@ def gather(low: KernelLowering, op: Op) -> Rows:
         apart = None if dtype.is_complex else known_distances(offsets)
         held_elements = elements_held(low, buffer) if masked else 0
         known = known_mask(op.operands[2]) if masked and apart is not None else None
+        runs = None if dtype.is_complex or masked or apart else known_runs(offsets)
         if masked and known is None and not (held_elements and has_masks(low, size)):
             apart = None
         for i, at in enumerate(low.of(offsets)):
@@ -51,6 +57,9 @@ def gather(low: KernelLowering, op: Op) -> Rows:
                 first = _first(low, offsets, i, at)
                 picked = _picked(low, start, first, apart[i], dtype, held_elements)
                 rows.append(e.select(masks[i], picked, others[i]) if masked else picked)
+            elif runs is not None:
+                first = _first(low, offsets, i, at)
+                rows.append(_from_runs(low, start, first, runs[i], dtype))
             elif masked:
                 other = others[plane * len(masks) + i]
                 rows.append(_gathered_masked(low, buffer, start, at, masks[i], other, dtype))
@@ -185,6 +194,32 @@ def _from_two(
     picks = [x - least if x < least + width else width + x - second for x in apart]
     picks = [pick if is_wanted else -1 for pick, is_wanted in zip(picks, wanted)]
     return from_storage(e, e.shuffle(one, two, picks), dtype)
+
+
+def _from_runs(
+    low: KernelLowering, base: V, first: V, apart: tuple[int, ...], dtype: DType
+) -> V:
+    """Elements at known distances, several side by side: a load for each run, of the lanes of a
+    register that it fills."""
+    e, kind, size = low.e, storage_of(dtype), dtype.size_bytes
+    places = e.gep(base, _bytes_of(e, first, size))
+    width = low.machine.vector_bytes * 8 // BITS[kind]
+    parts = []
+    for k in range(0, len(apart), width):
+        part = apart[k : k + width]
+        starts = [n for n in range(len(part)) if n == 0 or part[n] != part[n - 1] + 1]
+        row = None
+        for start, end in zip(starts, [*starts[1:], len(part)]):
+            if has_masks(low, size) and len(starts) > 1:
+                inside = e.vector("i1", [start <= n < end for n in range(len(part))])
+                place = e.gep(places, (part[start] - start) * size)
+                row = e.masked_load(place, inside, row or e.const(kind, 0, len(part)))
+            else:
+                piece = e.load(e.gep(places, part[start] * size), kind, end - start)
+                row = piece if row is None else e.concat([row, piece])
+        assert row is not None
+        parts.append(from_storage(e, row, dtype))
+    return low.joined(parts)
 
 
 def _gathered_masked(

@@ -281,6 +281,33 @@ def test_offsets_of_known_distances(machine: str) -> None:
     check_all(kernels, [arguments(k) for k in kernels], machine)
 
 
+def _patches(name: str, lanes: int, run: int, apart: int) -> Kernel:
+    """Reads `run` elements side by side, `apart` from the next ones, up to the buffer's end."""
+    reach = max(n // run * apart + n % run for n in range(lanes))
+    b = KernelBuilder(f"patches_{name}_{lanes}_{run}_{apart}", (3,))
+    [step] = b.grid_indices
+    x = b.param("x", BY_NAME[name], reach + 1 + 2 * 5, "in")
+    out = b.param("out", BY_NAME[name], 3 * lanes, "out")
+    lane, by = b.iota(S32, (lanes,), 0), b.constant(S32, run, (lanes,))
+    group = b.binary("multiply", b.binary("divide", lane, by), b.constant(S32, apart, (lanes,)))
+    start = b.broadcast(b.convert(b.binary("multiply", step, b.index(5)), S32), (lanes,))
+    offsets = b.binary("add", b.binary("add", start, group), b.binary("remainder", lane, by))
+    b.store(out, b.binary("multiply", step, b.index(lanes)), b.gather(x, offsets), (1,))
+    return b.finish()
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_runs_of_elements_side_by_side(machine: str) -> None:
+    sizes = ((48, 12, 200), (48, 6, 100), (24, 2, 97), (7, 3, 90), (64, 5, 150), (30, 15, 999))
+    kernels = [_patches(name, *size) for name in SOME for size in sizes]
+    check_all(kernels, [arguments(k) for k in kernels], machine)
+
+
+def test_a_run_is_a_load() -> None:
+    text = str(lower_kernel(_patches("f32", 48, 12, 200), machines()["host"]))
+    assert text.count("load float") == 0
+
+
 def test_repeated_elements_are_one_load() -> None:
     b = KernelBuilder("repeated", ())
     x, out = b.param("x", F32, 4, "in"), b.param("out", F32, 16, "out")
