@@ -195,12 +195,10 @@ def fold_of_pieces(b: RuleBuilder, joined, start, out):
     return _converted(b, b.emit(opcode, first, level[0]), dtype)
 
 
-# What wraps, wraps to the same bits in fewer.
-MODULAR = ("add", "multiply", "and", "or", "xor")
-
-
 def _wraps(i: Instruction) -> bool:
-    return combining(i) in MODULAR and i.shape.dtype.is_integral and _may_fold(i)
+    """Whether the low bits of a fold are those of a fold of low bits."""
+    is_order = combining(i) in ("maximum", "minimum")
+    return i.shape.dtype.is_integral and not is_order and _may_fold(i)
 
 
 @rule(
