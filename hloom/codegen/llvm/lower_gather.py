@@ -196,9 +196,7 @@ def _from_two(
     return from_storage(e, e.shuffle(one, two, picks), dtype)
 
 
-def _from_runs(
-    low: KernelLowering, base: V, first: V, apart: tuple[int, ...], dtype: DType
-) -> V:
+def _from_runs(low: KernelLowering, base: V, first: V, apart: tuple[int, ...], dtype: DType) -> V:
     """Elements at known distances, several side by side: a load for each run, of the lanes of a
     register that it fills."""
     e, kind, size = low.e, storage_of(dtype), dtype.size_bytes
