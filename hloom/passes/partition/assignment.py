@@ -9,8 +9,10 @@ suggest, the assignment of axes to factors with the least bytes communicated is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hloom.ir.instruction import Instruction
@@ -31,6 +33,9 @@ Dims = tuple[tuple[int, ...], ...]
 WORK_BYTES = 1e-7
 """What one multiplication or element counts beside a byte communicated: it decides between ways of
 equal traffic."""
+AGAIN_BYTES = 1 / 64
+"""What one multiplication or element counts beside a byte communicated where it is done again, to
+receive nothing."""
 MOST_FORMS = 3
 
 
@@ -252,15 +257,15 @@ def _priced(
 ) -> Chosen:
     ins = [pushed(f, dims, axes) for dims in f.operands]
     outs = [pushed(f, dims, axes) for dims in f.results]
-    partial = tuple(sorted(a for k in f.reduced for a in axes.get(k, ())))
-    if partial and f.reduction:
-        outs = [replace(t, partial=partial, reduction=f.reduction) for t in outs]
+    summed = tuple(sorted(a for k in f.reduced for a in axes.get(k, ())))
+    if summed and f.reduction:
+        outs = [replace(t, partial=summed, reduction=f.reduction) for t in outs]
     cost = sum(v.cost(t) for v, t in zip(operands, ins))
     for t, s, want in zip(outs, shapes, wanted):
         if s.is_array:
             cost += plan(walk.b.array(s), t, want or t.whole())[0]
-    if partial and not f.reduction:
-        others = walk.mesh.count(partial) - 1
+    if summed and not f.reduction:
+        others = walk.mesh.count(summed) - 1
         cost += sum(walk.b.array(s).tile_bytes(t) * others for t, s in zip(outs, shapes))
     for k, halos in f.halos.items():
         tiles = walk.mesh.count(axes.get(k, ()))
@@ -292,15 +297,48 @@ def by_factors(
     wanted = walk.wanted(i)
     chosen = choose(walk, f, operands, shapes, wanted)
     note_repeated(walk, i, f, operands, chosen)
-    parts = [v.get(t) for v, t in zip(operands, chosen.operands)]
-    if emit is not None:
-        parts_of_results = list(emit(parts, chosen))
+
+    def leaves(chosen: Chosen) -> list[TiledValue]:
+        parts = [v.get(t) for v, t in zip(operands, chosen.operands)]
+        if emit is None:
+            part = walk.b.emit_like(i, parts, walk.local_shape(i.shape, chosen.results))
+            return walk.results(i, part, chosen.results, wanted)
         return [
             walk.result(s, t, x, w)
-            for s, t, x, w in zip(shapes, chosen.results, parts_of_results, wanted)
+            for s, t, x, w in zip(shapes, chosen.results, emit(parts, chosen), wanted)
         ]
-    part = walk.b.emit_like(i, parts, walk.local_shape(i.shape, chosen.results))
-    return walk.results(i, part, chosen.results, wanted)
+
+    values = leaves(chosen)
+    _say_repeatable(walk, i, f, operands, values, leaves)
+    return values
+
+
+def _say_repeatable(
+    walk: Walk,
+    i: Instruction,
+    f: Loops,
+    operands: Sequence[TiledValue],
+    values: Sequence[TiledValue],
+    leaves: Callable[[Chosen], list[TiledValue]],
+) -> None:
+    """Where all that an operation reads is whole on every device, or can be: its results can be
+    had in other tilings by computing them again."""
+    if walk.region or i.has_control_edges or i.opcode == "custom-call":
+        return
+    bytes = math.prod(f.sizes) * AGAIN_BYTES + sum(v.work_bytes for v in operands)
+    if math.isinf(bytes):
+        return
+
+    def again(k: int, t: Tiling) -> Instruction | None:
+        axes = settled(walk, f, pulled(walk, f, f.results[k], t))
+        if pushed(f, f.results[k], axes) != t or not set(f.halos).isdisjoint(axes):
+            return None
+        ins = [pushed(f, dims, axes) for dims in f.operands]
+        outs = [pushed(f, dims, axes) for dims in f.results]
+        return leaves(Chosen(axes, ins, outs, 0.0))[k].forms[t]
+
+    for k, v in enumerate(values):
+        v.repeated_by(partial(again, k), bytes)
 
 
 def note_repeated(
@@ -312,7 +350,7 @@ def note_repeated(
         idle = v.primary.used - working
         if v.is_free or not idle:
             continue
-        price = v.cost(t)
+        price = v.received(t)
         if not price:
             continue
         cut = [d for d, axes in enumerate(v.primary.dims) if not idle.isdisjoint(axes)]

@@ -106,7 +106,9 @@ def broadcast(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
         part = x.get(needed(t))
         return walk.b.emit_like(i, [part], walk.b.local_shape(i.shape, t))
 
-    return [walk.free(i.shape, want or natural, make, lambda t: x.cost(needed(t)))]
+    value = walk.free(i.shape, want or natural, make, lambda t: x.cost(needed(t)))
+    value.repeated_by(make, x.work_bytes)
+    return [value]
 
 
 @partitions("reshape")

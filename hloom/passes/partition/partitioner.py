@@ -332,7 +332,7 @@ def of_run_time_size(walk: Walk, i: Instruction) -> list[TiledValue]:
 
 def replicated(walk: Walk, i: Instruction, reason: str) -> list[TiledValue]:
     """Compute an operation whole on every device, for a reason."""
-    price = sum(v.cost(nothing_cut(v.shape)) for x in i.operands for v in walk.values[x])
+    price = sum(v.received(nothing_cut(v.shape)) for x in i.operands for v in walk.values[x])
     if price:
         walk.note(i, reason, price)
     return as_it_is(walk, i)

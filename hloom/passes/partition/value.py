@@ -17,10 +17,23 @@ class TiledValue:
     `shape` is that of the whole, `forms` the parts that there are, by tiling; others are made from
     the cheapest when somebody asks. `primary` is how it is to stand: as its sharding says, else as
     it was computed. What costs nothing to compute is made in any tiling (`make`). Along `manual`
-    axes the program cut it by itself: `shape` is that of a part there.
+    axes the program cut it by itself: `shape` is that of a part there. What is computed of values
+    that every device has whole can be computed again, in another tiling (`repeated_by`), where
+    that is less than to receive it.
     """
 
-    __slots__ = ("_make", "_price", "emitter", "forms", "manual", "of", "primary", "shape")
+    __slots__ = (
+        "_again",
+        "_again_bytes",
+        "_make",
+        "_price",
+        "emitter",
+        "forms",
+        "manual",
+        "of",
+        "primary",
+        "shape",
+    )
 
     def __init__(
         self,
@@ -40,6 +53,25 @@ class TiledValue:
         self.manual = manual
         self._make = make
         self._price = price or (lambda _: 0.0)
+        self._again: Callable[[Tiling], Instruction | None] | None = None
+        self._again_bytes = float("inf")
+
+    def repeated_by(self, again: Callable[[Tiling], Instruction | None], bytes: float) -> None:
+        """Say how the value is computed in a tiling without anything received; None: not in that
+        one. `bytes` is what all the work for it counts beside bytes received."""
+        self._again, self._again_bytes = again, bytes
+
+    @property
+    def work_bytes(self) -> float:
+        """What it counts to have all of it with nothing received; infinite: something would be."""
+        whole = self._whole
+        if whole in self.forms or (self._make is not None and not self._price(whole)):
+            return 0.0
+        return self._again_bytes
+
+    @property
+    def _whole(self) -> Tiling:
+        return Tiling.replicated(self.shape.rank if self.shape.is_array else 0)
 
     @property
     def is_free(self) -> bool:
@@ -50,8 +82,13 @@ class TiledValue:
         """The price in bytes of having it under a tiling."""
         return self._cheapest(t)[0]
 
+    def received(self, t: Tiling) -> float:
+        """The bytes that a device receives to have it under a tiling."""
+        cost, source = self._cheapest(t)
+        return 0.0 if source is None and cost >= self._again_bytes else cost
+
     def _cheapest(self, t: Tiling) -> tuple[float, Tiling | None]:
-        """The price, and from which form; None: it is made."""
+        """The price, and from which form; None: it is made, or computed again."""
         if t in self.forms:
             return 0.0, t
         best: tuple[float, Tiling | None] = (float("inf"), None)
@@ -64,7 +101,7 @@ class TiledValue:
             cost = plan(array, source, t)[0] if self.shape.is_array else 0.0
             if cost < best[0]:
                 best = (cost, source)
-        return best
+        return best if best[0] <= self._again_bytes else (self._again_bytes, None)
 
     def get(self, t: Tiling) -> Instruction:
         """The part of a device under a tiling."""
@@ -72,10 +109,19 @@ class TiledValue:
         if part is not None:
             return part
         _, source = self._cheapest(t)
-        if source is None:
-            assert self._make is not None, "a value has a form or can be made"
+        if source is None and self._make is not None:
             part = self.forms[t] = self._make(t)
             return part
+        if source is None:
+            assert self._again is not None, "a value has a form or can be made"
+            part = None if t.partial else self._again(t)
+            if part is not None:
+                self.forms[t] = part
+                return part
+            source = self._whole
+            whole = self._again(source)
+            assert whole is not None, "what nothing cuts can be computed whole"
+            self.forms[source] = whole
         part, at = self.forms[source], source
         for step in plan(self.emitter.array(self.shape), source, t)[1]:
             if step.after not in self.forms:
@@ -111,10 +157,12 @@ class TiledValue:
         """The same value, to stand otherwise."""
         if primary is None or primary == self.primary:
             return self
-        return TiledValue(
+        seen = TiledValue(
             self.emitter, self.shape, self.forms, primary, self._make, self._price, self.manual
         )
+        seen._again, seen._again_bytes = self._again, self._again_bytes
+        return seen
 
     def whole(self) -> Instruction:
         """All of it, on every device."""
-        return self.get(Tiling.replicated(self.shape.rank if self.shape.is_array else 0))
+        return self.get(self._whole)

@@ -168,3 +168,48 @@ def test_a_program_without_shardings_is_handed_whole_arguments() -> None:
       ROOT y = f32[16,8] negate(x)
     }""", 2)  # fmt: skip
     assert cut.entry.root.shape.dims == (16, 8)
+
+
+AGAIN = {
+    "moved": """tail = f32[24,6] slice(x), slice={[0:24], [2:8]}
+  head = f32[24,2] slice(x), slice={[0:24], [0:2]}
+  y = f32[24,8] concatenate(tail, head), dimensions={1}, sharding={devices=[4,1]<=[4]}""",
+    "elementwise": """s = f32[24,8] sine(x), sharding={devices=[1,4]<=[4]}
+  y = f32[24,8] multiply(s, s), sharding={devices=[4,1]<=[4]}""",
+    "reduced": """z = f32[] constant(0)
+  r = f32[24] reduce(x, z), dimensions={1}, to_apply=add, sharding={devices=[4]<=[4]}
+  b = f32[24,8] broadcast(r), dimensions={0}
+  y = f32[24,8] add(b, x), sharding={devices=[4,1]<=[4]}""",
+    "counted": """n = f32[24,8] iota(), iota_dimension=0
+  y = f32[24,8] cosine(n), sharding={devices=[4,1]<=[4]}""",
+}
+
+
+@pytest.mark.parametrize("name", AGAIN)
+@pytest.mark.parametrize("read", ["replicated", "devices=[1,4]<=[4]", "devices=[2,2]<=[4]"])
+def test_what_every_device_has_whole_is_computed_again(name: str, read: str) -> None:
+    cut = cut_and_compared(f"""add {{ a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT s = f32[] add(a, b) }}
+    ENTRY main {{
+      x = f32[24,8] parameter(0), sharding={{replicated}}
+      {AGAIN[name]}
+      other = f32[24,8] negate(y), sharding={{{read}}}
+      ROOT both = (f32[24,8], f32[24,8]) tuple(y, other),
+        sharding={{{{devices=[4,1]<=[4]}}, {{{read}}}}}
+    }}""", 4)  # fmt: skip
+    assert traffic(cut) == {}
+
+
+@pytest.mark.parametrize(("size", "kinds"), [(8, set()), (256, {"all-gather"})])
+def test_much_work_is_not_done_again(size: int, kinds: set[str]) -> None:
+    """A product of matrices of 256 is worth more than the bytes of its result."""
+    cut = cut_and_compared(f"""ENTRY main {{
+      x = f32[{size},{size}] parameter(0), sharding={{replicated}}
+      y = f32[{size},{size}] dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}},
+        sharding={{devices=[4,1]<=[4]}}
+      n = f32[{size},{size}] negate(y), sharding={{replicated}}
+      ROOT both = (f32[{size},{size}], f32[{size},{size}]) tuple(y, n),
+        sharding={{{{devices=[4,1]<=[4]}}, {{replicated}}}}
+    }}""", 4)  # fmt: skip
+    assert set(traffic(cut)) == kinds
