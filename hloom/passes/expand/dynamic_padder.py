@@ -24,7 +24,12 @@ from hloom.ir.traits import FORWARDS
 from hloom.passes.computation_pass import settle
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.control.flatten_call_graph import FlattenCallGraph
-from hloom.passes.expand import dynamic_collectives, dynamic_indexing, dynamic_reshape
+from hloom.passes.expand import (
+    dynamic_collectives,
+    dynamic_folds,
+    dynamic_indexing,
+    dynamic_reshape,
+)
 from hloom.passes.expand.dynamic_rules import RULES, again, pointwise
 from hloom.passes.expand.dynamic_values import (
     Masks,
@@ -54,7 +59,8 @@ from hloom.types.shape import Shape, shape, tuple_shape
 
 TUPLES = frozenset(["tuple", "get-tuple-element"])
 PASSED_ON = opcodes(FORWARDS)
-assert RULES is dynamic_collectives.RULES is dynamic_indexing.RULES is dynamic_reshape.RULES
+assert RULES is dynamic_collectives.RULES is dynamic_folds.RULES
+assert RULES is dynamic_indexing.RULES is dynamic_reshape.RULES
 
 
 @fact

@@ -8,15 +8,12 @@ dynamic and nobody knows are their bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from hloom.base.registry import Registry
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.window import WindowDimension
 from hloom.passes.expand.dynamic_values import Masks, Sized, Sizes, static_shape
 from hloom.passes.expand.expansion import refuse
-from hloom.types import limits
-from hloom.types.dtype import DType
 from hloom.types.shape import Shape
 
 Rule = Callable[[Masks, Instruction, list[Sized]], Sized]
@@ -211,37 +208,6 @@ def reverse(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     return Sized(reversed_, dict(x.sizes))
 
 
-NEUTRAL: dict[str, Callable[[DType], Any]] = {"add": limits.zero, "multiply": limits.one}
-"""What changes nothing, for folds that count what they begin with each time they meet it."""
-
-
-def filler(m: Masks, fold: Instruction, start: Instruction) -> Instruction:
-    """What a fold finds where there is no element: what changes nothing in a sum or product, else
-    what it begins with, which an extreme may meet any number of times."""
-    root, dtype = fold.called[0].root, start.shape.dtype
-    is_known = root.opcode in NEUTRAL and set(root.operands) == set(fold.called[0].parameters)
-    if not is_known or root.shape.dtype is not dtype or dtype.is_pred or dtype.bits == 1:
-        return start
-    neutral = NEUTRAL[root.opcode](dtype)
-    if start.opcode == "constant" and start.attrs.literal.first() == neutral:
-        return start
-    return m.b.scalar(neutral, dtype)
-
-
-@RULES.of("reduce")
-def reduce(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
-    count, gone = len(operands) // 2, i.attrs.dimensions
-    inputs, starts = operands[:count], values(operands[count:])
-    sizes = least_sizes(m, inputs)
-    masked = [
-        m.masked(Sized(x.value, sizes), filler(m, i, start), gone)
-        for x, start in zip(inputs, starts, strict=True)
-    ]
-    kept_dims = [d for d in range(inputs[0].value.shape.rank) if d not in gone]
-    left = {k: sizes[d] for k, d in enumerate(kept_dims) if d in sizes}
-    return several(m, again(m, i, *masked, *starts), left)
-
-
 def several(m: Masks, instruction: Instruction, sizes: Sizes) -> Sized:
     """A result of which every element, if it is a tuple, has these sizes."""
     if not instruction.shape.is_tuple:
@@ -262,23 +228,6 @@ def window_size(m: Masks, d: WindowDimension, size: Instruction) -> Instruction:
     steps = b.divide(room, m.number(d.stride)) if d.stride > 1 else room
     count = b.add(steps, m.number(1))
     return b.select(b.compared(room, m.number(0), "GE"), count, m.number(0))
-
-
-@RULES.of("reduce-window")
-def reduce_window(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
-    count, rows = len(operands) // 2, i.attrs.window.dimensions
-    inputs, starts = operands[:count], values(operands[count:])
-    moving = [d for d, row in enumerate(rows) if not row.is_trivial]
-    sizes_before = least_sizes(m, inputs)
-    masked = [
-        m.masked(Sized(x.value, sizes_before), filler(m, i, s), moving)
-        for x, s in zip(inputs, starts, strict=True)
-    ]
-    sizes = {
-        d: window_size(m, rows[d], size) if d in moving else size
-        for d, size in sizes_before.items()
-    }
-    return several(m, again(m, i, *masked, *starts), sizes)
 
 
 @RULES.of("dot")
