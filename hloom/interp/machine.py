@@ -69,8 +69,13 @@ def target(which: Module | Computation) -> tuple[Module | None, Computation]:
             raise EvalError(f"module {which.name} has no entry computation")
     else:
         module, computation = which.module, which
-    if module is None or not is_mixed(module):
-        return module, computation
+    try:
+        if module is None or not is_mixed(module):
+            return module, computation
+    except Exception:  # in what is broken the types may not be told
+        if module is not None:
+            verify(module)  # which says what is
+        raise
     verify(module)  # what is broken cannot be copied
     number = list(module.computations).index(computation)
     module = copy_module(module)

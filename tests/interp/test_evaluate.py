@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hloom.base.diagnostics import EvalError
+from hloom.base.diagnostics import EvalError, VerifyError
 from hloom.interp import EvalOptions, evaluate
 from hloom.interp.context import DevicePosition, EvalContext
 from hloom.interp.machine import SharedEvaluation
@@ -299,3 +299,17 @@ def test_tuples_nested_beyond_reason_are_an_error():
     c.root = x
     with pytest.raises(EvalError, match="nest too deep"):
         evaluate(module, 1.0)
+
+
+def test_a_broken_module_of_mixed_floats_is_an_error_of_the_verifier():
+    module = parse_module("""HloModule m
+    f { a = f32[] parameter(0)
+      ROOT n = f32[] negate(a) }
+    g { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT n = f32[] add(a, b) }
+    ENTRY e { x = bf16[4] parameter(0)
+      ROOT r = f32[4] all-reduce(x), replica_groups={}, to_apply=g }""")
+    module.entry.root.set_called((next(iter(module.computations)),))
+    with pytest.raises(VerifyError, match="takes an element of two devices, not 1"):
+        evaluate(module, np.ones(4, np.float32))

@@ -16,7 +16,7 @@ from hloom.ir.infer.compare import (
 )
 from hloom.ir.op import ShapeError
 from hloom.types.dtype import S32
-from hloom.types.shape import UNBOUNDED, Shape, shape, tuple_shape
+from hloom.types.shape import UNBOUNDED, ProgramShape, Shape, shape, tuple_shape
 
 
 def bundle(shapes: Sequence[Shape]) -> Shape:
@@ -29,6 +29,13 @@ def _arrays(inputs: Sequence[Shape], what: str) -> None:
         raise ShapeError(f"{what} needs at least one operand")
     for x in inputs:
         expect_array(x, f"an operand of {what}")
+
+
+def check_combiner(combiner: ProgramShape, what: str) -> None:
+    """What folds elements of two devices takes one of each."""
+    count = len(combiner.parameters)
+    if count != 2:
+        raise ShapeError(f"to_apply of {what} takes an element of two devices, not {count}")
 
 
 def all_reduce(inputs: Sequence[Shape], what: str) -> Shape:

@@ -66,6 +66,7 @@ class AllReduce:
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
         """The shape of the input; a tuple when there are several."""
+        infer.check_combiner(called[0], "all-reduce")
         return infer.all_reduce(inputs, "all-reduce")
 
 
@@ -139,6 +140,7 @@ class AllReduceStart:
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
         """The shape of the input; a tuple when there are several."""
+        infer.check_combiner(called[0], "all-reduce-start")
         return infer.all_reduce(inputs, "all-reduce-start")
 
 
@@ -280,6 +282,7 @@ class CollectiveReduce:
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
         """The shape of the input; a tuple when there are several. Roots are s32[inputs]."""
+        infer.check_combiner(called[0], "collective-reduce")
         return infer.to_roots(inputs, self.has_dynamic_root, "collective-reduce")
 
 
@@ -331,6 +334,7 @@ class ReduceScatter:
         return infer.reduce_scatter(inputs, self.dimensions, self.replica_groups)
 
     def check(self, declared: Shape, *inputs: Shape, called: tuple) -> None:
+        infer.check_combiner(called[0], "reduce-scatter")
         infer.check_reduce_scatter(declared, inputs, self.dimensions)
 
 

@@ -166,3 +166,11 @@ def test_a_reshape_shares_what_both_sides_can_be_cut_into(before, after, shared)
     assert found is not None
     assert [f.size for f in found.factors if f.kind == Kind.PASS] == shared
     _check_sizes(module.entry.root, found)
+
+
+@pytest.mark.parametrize(("whole", "part"), [("4,6", "4,5"), ("4,6", "3"), ("6,4", "6,2")])
+def test_a_bitcast_that_leaves_elements_out_has_no_factors(whole, part):
+    module = parse(f"""HloModule m
+    ENTRY e {{ x = f32[{whole}] parameter(0)
+      ROOT r = f32[{part}] bitcast(x) }}""")
+    assert {f.kind for f in factors(module.entry.root).factors} == {Kind.WHOLE}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, prod
 
 from hloom.ir.instruction import Instruction
 from hloom.passes.sharding.factors import RULES, FactorTable, Kind, elementwise
@@ -46,8 +46,8 @@ def reshape(table: FactorTable, i: Instruction) -> None:
         return
     if i.opcode == "bitcast" and not (_is_row_major(x) and _is_row_major(i.shape)):
         return
-    if 0 in x.dims or 0 in i.shape.dims:
-        return
+    if prod(x.dims) != prod(i.shape.dims) or 0 in x.dims:
+        return  # a bitcast may leave elements out
     _walk(table, list(x.dims), list(i.shape.dims))
 
 
