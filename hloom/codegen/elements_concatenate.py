@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from hloom.codegen.elements import ELEMENT, Elements, Index
+from hloom.codegen.affine import Affine, linear
+from hloom.codegen.elements import ELEMENT, Elements, Index, Source
 from hloom.codegen.elements_data import both, choose, lanes_of, within
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
@@ -18,6 +19,10 @@ from hloom.kernel.kernel import Value
 LEAST_PARTS = 3
 """Fewer arrays are asked with masks: a branch keeps what follows from being joined to what stands
 around it."""
+
+
+IN_TURN = (2, 3, 4)
+"""So many values take turns in one store; of more each is stored by itself."""
 
 
 class _Part(NamedTuple):
@@ -89,3 +94,18 @@ def _by_halves(
         return write
 
     return chosen(parts)
+
+
+def store_in_turn(e: Elements, stores: Sequence[tuple[Source, Index, Value]]) -> None:
+    """Store the elements of a row for each lane, as words of them."""
+    b, count = e.builder, len(stores)
+    target, index, _ = stores[0]
+    offset = linear(index, target.strides)
+    shape = e.shape_of(offset.axes)
+    if len(shape) != 1 or not offset.is_strided or offset.coefficient(0) != count:
+        for source, where, value in stores:
+            e.store(source, where, value)
+        return
+    rows = [b.reshape(b.broadcast(value, shape), (1, *shape)) for _, _, value in stores]
+    base = e.scalar(Affine(offset.const, tuple([t for t in offset.terms if not t[0].axes])))
+    b.store(target.buffer, base, b.concatenate(rows, 0), (1, count))

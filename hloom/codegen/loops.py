@@ -324,14 +324,21 @@ class LoopWriter:
             tile = e.tile
             self.late.append(lambda: self._store_late(tile, stores))
             return ()
-        for target, where, value in stores:
-            e.store(target, where, value)
+        self._store_tile(stores)
         return ()
 
     def _store_late(self, tile: tuple[int, ...], stores: list[tuple[Source, Index, Value]]) -> None:
         self.emitter.elements.tile = tile
+        self._store_tile(stores)
+
+    def _store_tile(self, stores: list[tuple[Source, Index, Value]]) -> None:
+        """The results of one tile; of operands that take turns in a row, all at once."""
+        e = self.emitter.elements
+        if self.emitter.takes_turns and e.tile:
+            elements_concatenate.store_in_turn(e, stores)
+            return
         for target, where, value in stores:
-            self.emitter.elements.store(target, where, value)
+            e.store(target, where, value)
 
     def _root(
         self, root: Instruction, part: ShapeIndex, at: Index, written: tuple[int, ...]

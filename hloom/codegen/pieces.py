@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from hloom.codegen.elements_concatenate import IN_TURN
 from hloom.codegen.loops import LoopWriter, Nest
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
 from hloom.codegen.walk import Loops, vector_lanes, vectors_for
@@ -108,6 +109,7 @@ def _side_by_side(body: Body, parts: Sequence[int], device: Device, work: float)
     emitter.offsets = [
         tuple([starts[k] if axis == d else 0 for axis in range(root.shape.rank)]) for k in parts
     ]
+    emitter.takes_turns = whole and len(parts) in IN_TURN
     order = tuple(range(root.shape.rank))
     LoopWriter(emitter, Nest(loops, 0, order, False, list(range(len(parts))), [])).write()
     return emitter.finish()

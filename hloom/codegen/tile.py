@@ -90,6 +90,8 @@ class BodyEmitter:
         self.outputs = outputs
         # What to add to the index at which a root is stored, where a root is a part of a result.
         self.offsets: list[tuple[int, ...]] = []
+        # Whether the roots are elements of one row, in turn, which are stored together.
+        self.takes_turns = False
 
 
 class KernelEmitter(BodyEmitter):

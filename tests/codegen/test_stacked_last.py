@@ -5,7 +5,41 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.kernel.text import show_kernels
 from hloom.program.thunks.kernel import Kernel
+
+
+def stacked(kind: str, dims: tuple[int, ...], parts: int) -> hloom.Module:
+    """Some arrays, each made of two arguments, as the elements of short rows."""
+    rows = ",".join(map(str, dims))
+    join = "xor" if kind == "pred" else "add"
+    lines = [f" a{k} = {kind}[{rows},1] parameter({k})" for k in range(parts)]
+    lines += [f" sum{k} = {kind}[{rows},1] {join}(a{k}, a{(k + 1) % parts})" for k in range(parts)]
+    of = ", ".join(f"sum{k}" for k in range(parts))
+    root = f" ROOT c = {kind}[{rows},{parts}] concatenate({of}), dimensions={{{len(dims)}}}"
+    return hloom.parse("\n".join(["HloModule m", "ENTRY e {", *lines, root, "}"]))
+
+
+@pytest.mark.parametrize("dims", [(8,), (16,), (17,), (33,), (257,), (4099,), (3, 5, 7)])
+@pytest.mark.parametrize("kind", ["f32", "u8", "f64", "c64", "s4", "pred"])
+@pytest.mark.parametrize("parts", [2, 3, 4, 5])
+def test_any_number_of_parts(dims: tuple[int, ...], kind: str, parts: int):
+    module = stacked(kind, dims, parts)
+    arguments = hloom.random_arguments(module, seed=parts)
+    have, want = hloom.compile(module)(*arguments), hloom.evaluate(module, *arguments)
+    np.testing.assert_array_equal(
+        np.asarray(have).astype(np.complex128), np.asarray(want.array).astype(np.complex128)
+    )
+
+
+@pytest.mark.parametrize("parts", [2, 3, 4])
+def test_rows_are_stored_whole(parts: int):
+    """Not each part by itself, an element at a time."""
+    executable = hloom.compile(stacked("u8", (4096,), parts))
+    [kernel] = executable.stages.lowering.kernels.values()
+    text = show_kernels([kernel])
+    assert f"strides(1,{parts})" in text.replace(", ", ",")
+    assert f"strides({parts})" not in text
 
 
 @pytest.mark.parametrize("dims", [(8,), (31,), (1003,), (3, 5, 7)])

@@ -233,8 +233,8 @@ def _store_complex(
 
 
 def _is_interleaved(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether two or four rows are stored element by element in turn, without a gap."""
-    return len(shape) >= 2 and shape[-2] in (2, 4) and strides[-2:] == (1, shape[-2])
+    """Whether two to four rows are stored element by element in turn, without a gap."""
+    return len(shape) >= 2 and shape[-2] in (2, 3, 4) and strides[-2:] == (1, shape[-2])
 
 
 def _store_interleaved(
@@ -252,11 +252,30 @@ def _store_interleaved(
         block = [low.parts(row) for row in rows[number * count : (number + 1) * count]]
         for parts in zip(*block):
             packed = [to_storage(e, part, dtype) for part in parts]
+            if count == 3:
+                _store_in_threes(e, packed, e.gep(base, at * size), size)
+                at += parts[0].lanes * count
+                continue
             while len(packed) > 1:
                 half = len(packed) // 2
                 packed = [_in_turn(e, packed[i], packed[i + half]) for i in range(half)]
             e.store(packed[0], e.gep(base, at * size), size)
             at += parts[0].lanes * count
+
+
+def _store_in_threes(e: Emit, rows: Rows, place: V, size: int) -> None:
+    """Three rows, element by element, as three vectors."""
+    lanes = rows[0].lanes
+    if lanes == 1:
+        for k, row in enumerate(rows):
+            e.store(row, e.gep(place, k * size), size)
+        return
+    two = e.concat([rows[0], rows[1]])
+    for part in range(3):
+        turns = [divmod(part * lanes + i, 3) for i in range(lanes)]
+        mixed = e.shuffle(two, None, [at + min(row, 1) * lanes for at, row in turns])
+        order = [i if row < 2 else lanes + at for i, (at, row) in enumerate(turns)]
+        e.store(e.shuffle(mixed, rows[2], order), e.gep(place, part * lanes * size), size)
 
 
 def _in_turn(e: Emit, x: V, y: V) -> V:
