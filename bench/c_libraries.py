@@ -1,9 +1,9 @@
 """Models as C libraries beside other forms that are shipped: `python -m bench.c_libraries [words]`.
 
 Each model of bench/peers.py becomes a C library, a module of IREE, a package of AOTInductor, and a
-file of ONNX Runtime, of ExecuTorch (XNNPACK) and of TFLite (LiteRT), as far as they are installed
-(bench/shipped_forms.py), with the same weights inside. What is measured, in f32 and on one
-processor, taking turns in one process:
+file of ONNX Runtime, of OpenVINO, of ExecuTorch (XNNPACK) and of TFLite (LiteRT), as far as they
+are installed (bench/shipped_forms.py), with the same weights inside. What is measured, in f32 and
+on one processor, taking turns in one process:
 
     size      of the model's files, weights included; and of the runtime that they need beside them
     first     loading the model from a file that no one has opened yet, and one image, by a
@@ -11,7 +11,7 @@ processor, taking turns in one process:
     latency   of an image, median
     process   a whole program that starts, loads the model, classifies one image and ends: in C for
               hloom, iree-run-module for IREE, C++ for AOTInductor and ExecuTorch; Python for ONNX
-              Runtime and LiteRT, whose packages have no headers
+              Runtime, OpenVINO and LiteRT, whose packages have no headers
 
 All have to agree. Losing rows come first.
 """

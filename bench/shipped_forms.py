@@ -2,7 +2,7 @@
 
 A whole program for each: IREE brings one, for AOTInductor and ExecuTorch a few lines of C++ are
 compiled against the headers in their packages; ONNX Runtime's and LiteRT's packages have no
-headers, so theirs is Python that imports nothing else but numpy.
+headers, so theirs, and OpenVINO's, is Python that imports nothing else but numpy.
 """
 
 from __future__ import annotations
@@ -51,6 +51,13 @@ options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = 1
 session = onnxruntime.InferenceSession(sys.argv[1], options, ["CPUExecutionProvider"])
 session.run(None, {session.get_inputs()[0].name: numpy.load(sys.argv[2])})
+"""
+OPENVINO = """import sys
+import numpy, openvino
+x = numpy.load(sys.argv[2])
+core = openvino.Core()
+core.set_property("CPU", {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"})
+core.compile_model(sys.argv[1], "CPU")([x])
 """
 LITERT = """import sys
 import numpy
@@ -163,7 +170,10 @@ def torch_forms(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> 
     if find_spec("litert_torch") is not None and find_spec("ai_edge_litert") is not None:
         yield litert_form(module, x, folder)
     if find_spec("onnxruntime") is not None and find_spec("onnxscript") is not None:
-        yield onnx_form(torch, module, x, folder)
+        of_onnx = onnx_form(torch, module, x, folder)
+        yield of_onnx
+        if find_spec("openvino") is not None:
+            yield openvino_form(of_onnx.file, x)
     if find_spec("executorch") is not None:
         yield executorch_form(torch, exported, x, folder)
 
@@ -186,6 +196,23 @@ def onnx_form(torch: Any, module: Any, x: np.ndarray, folder: Path) -> Form:
     size = max([p.stat().st_size for p in libraries], default=0)
     process = in_python(ONNX_RUNTIME, file, x)
     return Form("ONNX Runtime", file, size, load, process, "Python")
+
+
+def openvino_form(file: Path, x: np.ndarray) -> Form:
+    """The file of ONNX, which OpenVINO reads, too."""
+    import openvino  # pyright: ignore[reportMissingImports]
+
+    def load(path: Path) -> Run:
+        core = openvino.Core()
+        settings = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+        core.set_property("CPU", settings)
+        model = core.compile_model(str(path), "CPU")
+        return lambda: np.asarray(model([x])[0])
+
+    root = Path(str(openvino.__file__)).parent / "libs"
+    words = ("libopenvino.so*", "libopenvino_intel_cpu_plugin.so*", "libopenvino_onnx_frontend.so*")
+    size = sum([p.stat().st_size for word in words for p in root.glob(word)])
+    return Form("OpenVINO", file, size, load, in_python(OPENVINO, file, x), "Python")
 
 
 def litert_form(module: Any, x: np.ndarray, folder: Path) -> Form:

@@ -41,6 +41,10 @@ class Section(NamedTuple):
     pieces: Sequence[Piece]
 
 
+_WRONG_SUM = f"the checksum of a {WHAT} is wrong"
+_ALTERED = "the file was altered since it was written: copy it again, or compile it again"
+
+
 def malformed(message: str, hint: str | None = None) -> HloError:
     """What is raised of bytes that are no saved program."""
     return HloError(message, rule=RULE, hint=hint)
@@ -94,17 +98,17 @@ def section_headers(data: Piece) -> tuple[int, list[SectionHeader]]:
         raise malformed(f"a {WHAT} is of a machine of another byte order", "compile it again")
     end = HEAD.format.size + SECTION.format.size * count
     if count > MOST_SECTIONS or end > len(view):
-        raise malformed(f"a {WHAT} is cut off")
+        raise malformed(f"a {WHAT} is cut off", _ALTERED)
     rows = view[HEAD.format.size : end]
     if zlib.crc32(rows, zlib.crc32(view[:_SUMMED_HEAD])) != crc:
-        raise malformed(f"the checksum of a {WHAT} is wrong")
+        raise malformed(_WRONG_SUM, _ALTERED)
     headers = [SectionHeader(*row) for row in SECTION.format.iter_unpack(rows)]
     for before, header in zip([SectionHeader(0, 0, 0, end), *headers], headers):
         expected = _aligned(before.at + before.size, header.kind)
         if header.kind < before.kind or header.at != expected or header.size < 0:
-            raise malformed(f"the sections of a {WHAT} are out of order")
+            raise malformed(f"the sections of a {WHAT} are out of order", _ALTERED)
     if size != (headers[-1].at + headers[-1].size if headers else end):
-        raise malformed(f"the sections of a {WHAT} are not all of it")
+        raise malformed(f"the sections of a {WHAT} are not all of it", _ALTERED)
     return size, headers
 
 
@@ -115,12 +119,12 @@ def opened(data: Piece, crc32: Crc32 = zlib.crc32) -> list[tuple[int, memoryview
     if size != len(view):
         raise malformed(
             f"a {WHAT} of {size} bytes has {len(view)}",
-            "the file was cut off, or is being written" if size > len(view) else None,
+            "the file was cut off, or is being written" if size > len(view) else _ALTERED,
         )
     before = HEAD.format.size + SECTION.format.size * len(headers)
     for header in headers:
         if bytes(view[before : header.at]).strip(b"\0"):
-            raise malformed(f"the checksum of a {WHAT} is wrong")
+            raise malformed(_WRONG_SUM, _ALTERED)
         _checked(view, header, crc32)
         before = header.at + header.size
     return [(h.kind, view[h.at : h.at + h.size]) for h in headers]
@@ -137,7 +141,7 @@ def opened_section(data: Piece, kind: SectionKind) -> memoryview | None:
 def _checked(view: memoryview, header: SectionHeader, crc32: Crc32) -> memoryview:
     section = view[header.at : header.at + header.size]
     if len(section) != header.size or crc32(section, 0) != header.crc:
-        raise malformed(f"the checksum of a {WHAT} is wrong")
+        raise malformed(_WRONG_SUM, _ALTERED)
     return section
 
 

@@ -6,10 +6,11 @@ What their frames always hold is made by the native runtime, once (native/loaded
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from functools import cache
 
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import HloError, UsageError
 from hloom.program.call_site import CallSite
 from hloom.runtime import ffi, lapack
 from hloom.runtime.native import library
@@ -21,8 +22,17 @@ class MissingHandlerError(HloError):
 
 @cache
 def have_lapack() -> str | None:
-    """Give the runtime a LAPACK, the first time; the path of it, None where there is none."""
-    return lapack.register(library())
+    """Give the runtime a LAPACK, the first time; the path of it, None where there is none.
+    `UsageError` where somebody named one that is none."""
+    path = lapack.register(library())
+    named = os.environ.get(lapack.VARIABLE) or lapack.NONE
+    if path is None and named != lapack.NONE:
+        raise UsageError(
+            f"{lapack.VARIABLE} names {named!r}, which is no library that has LAPACK",
+            rule="lapack",
+            hint=f"a path, {lapack.NONE} for hloom's own routines, or nothing",
+        )
+    return path
 
 
 def check_handlers(sites: Sequence[CallSite]) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 VARIABLE = "HLOOM_LAPACK"
 """Names a library to take instead, or `none`."""
+NONE = "none"
 
 # (prefix, suffix, bytes of an integer) of the names that builds of LAPACK export.
 SPELLINGS = (("scipy_", "_64_", 8), ("scipy_", "_", 4), ("", "_64_", 8), ("", "_", 4))
@@ -36,7 +37,7 @@ def candidates() -> Iterator[str]:
     """Paths and names of libraries that may hold LAPACK, best first."""
     named = os.environ.get(VARIABLE)
     if named:
-        yield from () if named == "none" else (named,)
+        yield from () if named == NONE else (named,)
         return
     packages = Path(np.__file__).parent.parent
     # scipy's first: jaxlib calls it, and JAX's numbers should not depend on who asks.

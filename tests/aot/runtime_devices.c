@@ -1,4 +1,4 @@
-/* runtime_devices WAY PROGRAM.hloom: runs with options, of devices that meet or of handlers. */
+/* runtime_devices WAY PROGRAM.hloom [OTHER.hloom]: runs with options, of devices that meet or of handlers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,8 +105,28 @@ static int alone(void) {
   return 0;
 }
 
+/* A run of one program on the devices of another one, which is for two. */
+static int strangers(const char *path) {
+  ALIGNED float x[4] = {0}, s[4];
+  ALIGNED uint32_t r[4], p[4];
+  hloom_rt_array in[] = {{x, 12}}, out[] = {{r, 4}, {p, 4}, {s, 12}};
+  hloom_rt_array temp = {aligned_alloc(64, 1 << 16), 1 << 16};
+  hloom_rt_program *two = hloom_rt_load(path, 1, error, sizeof error);
+  if (two == NULL) return failed("load");
+  hloom_rt_options options = {.devices = hloom_rt_devices_new(two, NULL, 0, error, sizeof error)};
+  if (options.devices == NULL) return failed("devices");
+  if (hloom_rt_run_with(model, &options, in, out, temp, error, sizeof error) == 0) return 1;
+  printf("%s\n", error);
+  if (hloom_rt_start_with(model, &options, in, out, temp, error, sizeof error) != NULL) return 1;
+  printf("%s\n", error);
+  hloom_rt_devices_free(options.devices);
+  hloom_rt_free(two);
+  free(temp.data);
+  return 0;
+}
+
 int main(int count, char **words) {
-  if (count != 3) return 2;
+  if (count != 3 && count != 4) return 2;
   const char *way = words[1];
   if (strcmp(way, "without") != 0) hloom_rt_use_devices();
   hloom_rt_register("looks_in_c", looks, NULL);
@@ -115,6 +135,7 @@ int main(int count, char **words) {
   if (strcmp(way, "handlers") == 0) return handlers();
   if (hloom_rt_replica_count(model) != 2 || hloom_rt_partition_count(model) != 2) return 3;
   if (strcmp(way, "alone") == 0) return alone();
+  if (strcmp(way, "strangers") == 0 && count == 4) return strangers(words[3]);
   int64_t natural[] = {0, 1, 2, 3}, other[] = {12, 7, 10, 4};
   return devices(strcmp(way, "natural") == 0 ? natural : other);
 }

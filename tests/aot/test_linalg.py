@@ -1,7 +1,10 @@
 """Linear algebra in C libraries: the runtime's own, in the caller's memory."""
 
+import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,6 +76,46 @@ def test_the_same_values_and_only_the_c_library(tmp_path):
         "memcpy memmove memset memcmp strcmp strlen hypot hypotf fmax fmaxf fmin fminf".split()
     )
     assert symbols - libc == {"dense"}
+
+
+RUN = """import sys
+import numpy as np
+import hloom
+data = np.load(sys.argv[1])
+results = hloom.compile(open(sys.argv[2]).read())(*[data[k] for k in data.files])
+def leaves(value):
+    return [x for v in value for x in leaves(v)] if isinstance(value, tuple | list) else [value]
+np.savez(sys.argv[3], *map(np.asarray, leaves(results)))
+"""
+
+
+def run_with_lapack(folder, named):
+    """The results of a process that is told which LAPACK to ask."""
+    np.savez(folder / "x.npz", *arguments())
+    (folder / "p.hlo").write_text(PROGRAM)
+    words = [sys.executable, "-c", RUN, "x.npz", "p.hlo", "y.npz"]
+    env = {**os.environ, "HLOOM_LAPACK": named, "PYTHONPATH": str(Path(hloom.__file__).parents[1])}
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True)
+
+
+def test_without_a_lapack_the_bits_are_those_of_the_library(tmp_path):
+    """Eigenvalues and singular values, too: the same routines."""
+    library = exported(tmp_path, PROGRAM, "dense")
+    done = run_with_lapack(tmp_path, "none")
+    assert done.returncode == 0, done.stderr
+    results = np.load(tmp_path / "y.npz")
+    values = [results[k] for k in results.files]
+    outputs = called(tmp_path, library, arguments())
+    for k, (data, value, a) in enumerate(
+        zip(outputs, values, library.interface.outputs, strict=True)
+    ):
+        if k != OVERWRITTEN:
+            assert data == in_layout(value, a.shape).tobytes(), k
+
+
+def test_a_lapack_that_is_none(tmp_path):
+    done = run_with_lapack(tmp_path, "libnosuch.so")
+    assert done.returncode == 1 and "names 'libnosuch.so', which is no library" in done.stderr
 
 
 def test_every_symbol_names_the_library(tmp_path):

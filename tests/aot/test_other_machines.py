@@ -251,6 +251,10 @@ def test_features_in_any_order_are_one_machine(tmp_path):
     [
         ({"target_triple": "nosuch-unknown-linux"}, "target-triple"),
         ({"target_triple": "s390x-linux-gnu"}, "target-triple"),
+        ({"target_triple": "x86_64-unknown-plan9"}, "target-triple"),
+        ({"target_triple": "aarch64-linus-gnu"}, "target-triple"),
+        ({"target_triple": "aarch64-linuks"}, "target-triple"),
+        ({"target_triple": "aarch64-gnu"}, "target-triple"),
         ({"target_triple": "nvptx64-nvidia-cuda"}, "target-triple"),
         ({"target_triple": "aarch64-linux-gnu", "target_cpu": "skylake"}, "target-cpu"),
         ({"target_cpu": "x86-64-v9"}, "target-cpu"),

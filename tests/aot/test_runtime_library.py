@@ -139,8 +139,8 @@ def test_custom_calls_by_name(folder):
     assert done.returncode == 1 and b"no handler is registered" in done.stderr
 
 
-def with_options(folder, way, path):
-    words = [str(folder / "devices"), way, str(path)]
+def with_options(folder, way, *paths):
+    words = [str(folder / "devices"), way, *map(str, paths)]
     return subprocess.run(words, capture_output=True, text=True, timeout=60)
 
 
@@ -167,6 +167,14 @@ def test_devices_that_do_not_come(folder):
     assert twice == "the device assignment names a device twice"
     done = with_options(folder, "without", path)
     assert done.returncode == 1 and "call hloom_rt_use_devices()" in done.stderr
+
+
+def test_devices_of_another_program(folder):
+    two = "HloModule m, replica_count=2\nENTRY e { ROOT x = f32[2] parameter(0) }"
+    paths = saved(folder, WHO, "who"), saved(folder, two, "two")
+    done = with_options(folder, "strangers", *paths)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["the devices are not 4, as many as the program is for"] * 2
 
 
 def test_threads_and_data_of_one_run(folder):

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from hloom.base.diagnostics import HloError, UsageError, did_you_mean
 from hloom.codegen.llvm.machine import Machine, object_bytes, parsed_features
+from hloom.codegen.llvm.triple import SYSTEMS, unknown_system
 from hloom.codegen.llvm.worker import ANSWER, DONE, HELLO, REQUEST
 from hloom.program.program import Processor
 
@@ -53,6 +54,12 @@ def other_machine(triple: str, cpu: str = "", features: str = "") -> Machine:
             rule="target-triple",
             hint=did_you_mean(architecture, ARCHITECTURES)
             or f"it begins with one of {', '.join(ARCHITECTURES)}: aarch64-linux-gnu",
+        )
+    if word := unknown_system(triple):
+        raise UsageError(
+            f"no system {word!r} is known, of {triple!r}",
+            rule="target-triple",
+            hint=did_you_mean(word, SYSTEMS) or f"one of {', '.join(SYSTEMS)}",
         )
     parsed_features(features)
     if not cpu and not features:

@@ -11,8 +11,9 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kSummedHead = offsetof(Head, crc);
-const char* const kCutOff = "a saved program is cut off";
-const char* const kWrongSum = "the checksum of a saved program is wrong";
+const char* const kCutOff = "a saved program is cut off; copy it again, or compile it again";
+const char* const kWrongSum =
+    "the checksum of a saved program is wrong: it was altered; copy it again, or compile it again";
 
 uint64_t begin_after(uint64_t at, uint32_t kind) {
   uint64_t alignment = kind == kConstants || kind == kManual ? kPage : kAlignment;
@@ -73,7 +74,7 @@ bool open(std::string_view data, File* file, std::string* problem) {
   if (sum(rows, sum(data.substr(0, kSummedHead))) != head.crc) return refused(kWrongSum);
   if (static_cast<uint64_t>(head.size) != data.size())
     return refused(joined({"a saved program of ", std::to_string(head.size), " bytes has ",
-                           std::to_string(data.size())}));
+                           std::to_string(data.size()), "; copy it again, or compile it again"}));
   const char* problem_of_rows = read_rows(data, head, file);
   return problem_of_rows == nullptr || refused(problem_of_rows);
 }

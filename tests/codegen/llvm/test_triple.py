@@ -3,7 +3,7 @@
 import pytest
 
 from hloom.codegen.llvm.machine import Machine, object_bytes
-from hloom.codegen.llvm.triple import full_triple
+from hloom.codegen.llvm.triple import full_triple, unknown_system
 
 FULL = {
     "x86_64-unknown-linux-gnu": "x86_64-unknown-linux-gnu",
@@ -26,6 +26,24 @@ FULL = {
     "aarch64-linux-android": "aarch64-unknown-linux-android",
     "x86_64": "x86_64-unknown",
 }
+
+
+@pytest.mark.parametrize(
+    "triple", [*FULL, "aarch64-unknown-fuchsia", "x86_64-pc", "arm64-macosx14"]
+)
+def test_systems_that_are_known(triple):
+    assert unknown_system(triple) == ""
+
+
+@pytest.mark.parametrize(
+    ("triple", "word"),
+    [
+        *(("x86_64-unknown-plan9", "plan9"), ("x86_64-pc-linus-gnu", "linus")),
+        *(("aarch64-linus-gnu", "linus"), ("aarch64-linuks", "linuks"), ("aarch64-gnu", "gnu")),
+    ],
+)
+def test_systems_that_are_none(triple, word):
+    assert unknown_system(triple) == word
 
 
 @pytest.mark.parametrize("triple", FULL)
