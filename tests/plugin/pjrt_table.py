@@ -70,7 +70,8 @@ class Table:
         told(ctypes.addressof(raw))
         text = ctypes.string_at(raw[3], raw[4]).decode()
         freed = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.pointer("Error_Destroy"))
-        freed(ctypes.addressof((ctypes.c_uint64 * 3)(24, 0, error)))
+        destroyed = (ctypes.c_uint64 * 3)(24, 0, error)  # by a name: it must outlive the call
+        freed(ctypes.addressof(destroyed))
         return text
 
     def options(self, **values: int | str) -> tuple[Any, int]:

@@ -15,6 +15,7 @@ from hloom.codegen.llvm.math.complex_inverse import INVERSE
 from hloom.codegen.llvm.math.complex_parts import (
     INFINITY,
     Pair,
+    by_smith,
     choose,
     divide,
     excess_of_square,
@@ -139,7 +140,7 @@ def complex_logistic(e: Emit, z: Pair) -> Pair:
     left = e.fcmp("olt", x, number(e, x, 0.0))
     small = complex_exponential(e, choose(e, left, z, negative(e, z)))
     one = number(e, x, 1.0), number(e, x, 0.0)
-    return divide(
+    return by_smith(
         e, choose(e, left, small, one), (e.fadd(one[0], small[0]), e.fadd(one[1], small[1]))
     )
 
@@ -295,7 +296,7 @@ def complex_atan2(e: Emit, y: Pair, x: Pair) -> Pair:
     top = e.fsub(x[0], y[1]), e.fadd(x[1], y[0])
     xx, yy = multiply(e, x, x), multiply(e, y, y)
     below = square_root(e, (e.fadd(xx[0], yy[0]), e.fadd(xx[1], yy[1])))
-    result = times_minus_i(e, complex_log(e, divide(e, top, below)))
+    result = times_minus_i(e, complex_log(e, by_smith(e, top, below)))
     return choose(e, real, (angles, zero), result)
 
 

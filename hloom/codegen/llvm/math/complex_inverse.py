@@ -13,7 +13,7 @@ from hloom.codegen.llvm.math import angle, logarithm
 from hloom.codegen.llvm.math.complex_parts import (
     INFINITY,
     Pair,
-    divide,
+    by_smith,
     is_infinite,
     number,
     square_root,
@@ -121,7 +121,7 @@ def complex_atanh(e: Emit, z: Pair) -> Pair:
     real = e.fmul(e.select(by_pole, half, quarter), grown)
     left = e.select(by_pole, number(e, x, 50 * math.log(2)), number(e, x, 0.0))
     real = e.fadd(real, left)
-    inverse = divide(e, (one, number(e, x, 0.0)), z)
+    inverse = by_smith(e, (one, number(e, x, 0.0)), z)
     real = e.select(far, e.fabs(inverse[0]), real)
     across = e.fsub(e.fmul(away, e.fadd(one, a)), e.fmul(y, y))
     turn = angle.atan2(e, e.fadd(y, y), across)
