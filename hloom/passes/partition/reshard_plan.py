@@ -207,7 +207,7 @@ def _joins(
     received = here * (members - 1)
     yield ReshardStep("all-gather", d, axes, after, -1, received + STEP_BYTES, received)
     holders = array.holders(d, outer, axes)
-    if 2 * holders <= members:
+    if 0 < 2 * holders <= members:
         received, steps = here * holders, STEP_BYTES * holders
         yield ReshardStep("collective-broadcast", d, axes, after, -1, received + steps, received)
 

@@ -213,3 +213,20 @@ def test_much_work_is_not_done_again(size: int, kinds: set[str]) -> None:
         sharding={{{{devices=[4,1]<=[4]}}, {{replicated}}}}
     }}""", 4)  # fmt: skip
     assert set(traffic(cut)) == kinds
+
+
+@pytest.mark.parametrize(("shape", "body", "result"), [
+    ("0,8", "ROOT y = f32[0,8] negate(x)", "[1,8]"),
+    ("0,8", "ROOT y = f32[8,0] transpose(x), dimensions={1,0}", "[8,1]"),
+    ("8,0", "ROOT y = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+     "[1,8]"),
+    ("0,8", "ROOT y = f32[8,8] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+     "[1,8]"),
+    ("0,8", "ROOT y = f32[0,8] concatenate(x, x), dimensions={0}", "[1,8]"),
+])  # fmt: skip
+def test_arrays_without_elements_are_gathered_too(shape: str, body: str, result: str) -> None:
+    for target in ("replicated", f"devices={result}<=[8]"):
+        cut_and_compared(f"""ENTRY main {{
+          x = f32[{shape}] parameter(0), sharding={{devices=[8,1]<=[8]}}
+          {body}, sharding={{{target}}}
+        }}""", 8)  # fmt: skip
