@@ -15,7 +15,11 @@ from hloom.base.diagnostics import UsageError
 from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.passes.partition.notes import Replicated
-from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_module
+from hloom.passes.partition.spmd_partitioner import (
+    count_partitions,
+    is_partitionable,
+    partition_module,
+)
 from hloom.passes.partition.whole_program import PREPARED
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.mesh import MeshAxes
@@ -50,14 +54,15 @@ class ExplainedPartition:
 def explained_partition(module: Module, mesh: MeshAxes | None = None) -> ExplainedPartition:
     """Partition a copy of a module, as `partitioned` does, and say what came in. `mesh`: whose axes
     name the devices, if not that of the shardings."""
-    if not is_partitionable(module):
+    cut = copy_module(module)
+    count_partitions(cut)
+    if not is_partitionable(cut):
         raise UsageError(
             "there is nothing to partition here",
             rule="partition",
-            hint="it needs num_partitions above 1, shardings, and no collectives but in regions "
+            hint="it needs shardings of several devices, and no collectives but in regions "
             "that the shardings call manual",
         )
-    cut = copy_module(module)
     for step in PREPARED:
         step.run(cut)
     mesh = mesh or named_mesh(cut)

@@ -137,6 +137,15 @@ ENTRY e {{ x = f32[64] parameter(0), sharding={{devices=[4]<=[4]}}
     assert "sort works along dimension 0" in row.reason
 
 
+def test_shardings_say_how_many_partitions_there_are() -> None:
+    text = """ENTRY e { x = f32[64] parameter(0), sharding={devices=[4]<=[4]}
+  ROOT y = f32[64] negate(x), sharding={replicated} }"""
+    module = hloom.parse(f"HloModule m\n{text}")
+    explained = explained_partition(module)
+    assert [r.communication.kind for r in explained.inserted] == ["all-gather"]
+    assert module.num_partitions == 1, "the module itself stays as it was"
+
+
 def test_nothing_to_partition_is_an_error() -> None:
     with pytest.raises(hloom.HloError, match="nothing to partition"):
         explained_partition(mlp(8, 8))
