@@ -72,9 +72,9 @@ def target(which: Module | Computation) -> tuple[Module | None, Computation]:
     try:
         if module is None or not is_mixed(module):
             return module, computation
-    except Exception:  # in what is broken the types may not be told
+    except Exception:  # nothing is hidden: what is broken is named, or else the error itself
         if module is not None:
-            verify(module)  # which says what is
+            verify(module)  # a broken module fails to tell its types in any way: this says why
         raise
     verify(module)  # what is broken cannot be copied
     number = list(module.computations).index(computation)
