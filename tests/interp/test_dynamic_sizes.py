@@ -146,3 +146,26 @@ def test_a_size_that_grows_shows_zeros_of_an_argument():
         np.full(1000, 7, np.float32)  # what freed memory would hold
         found = np.asarray(program(np.ones(3, np.float32)))
         np.testing.assert_array_equal(found, [1] * 3 + [0] * 997)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_a_dimension_that_an_updated_array_has_at_compile_time_stays_so(n):
+    """Only the update's rows have a run-time size: the updated array is cut by other operands,
+    not repeated by them, and its size does not count."""
+    text = """HloModule m
+    ENTRY e {
+      v0 = s32[5,<=5] parameter(0)
+      v1 = s32[<=5,<=5] parameter(1)
+      zero = s32[] constant(0)
+      v2 = s32[5,<=5] dynamic-update-slice(v0, v1, zero, zero)
+      ROOT p = pred[<=5,<=5] compare(v1, v2), direction=LT
+    }
+    """
+    module = parse_module(text)
+    hloom.verify(module)
+    x, y = np.arange(25, dtype=np.int32).reshape(5, 5), np.full((n, 5), 3, np.int32)
+    updated = x.copy()
+    updated[:n] = y
+    expected = y < updated[:n]
+    np.testing.assert_array_equal(evaluate(module, x, y).array, expected)
+    np.testing.assert_array_equal(np.asarray(hloom.compile(module)(x, y)), expected)

@@ -6,6 +6,7 @@ import hloom
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.machine import Machine
 from hloom.runtime.processors import granted_threads
+from hloom.targets.cpu import lowering
 from hloom.targets.cpu.explain import EXPLANATIONS, Explained, Row, explained
 from hloom.targets.cpu.target import CpuTarget
 from tests.docs.pages import ROOT
@@ -123,3 +124,23 @@ def test_concurrency():
         == hloom.compile(TWO_LOOPS).memory.temp
         > (0 if alone else 640)
     )
+
+
+def unproved(kernel):
+    raise HloError("unproved")
+
+
+@pytest.mark.parametrize("topic", sorted(set(EXPLANATIONS) - {"partition", "sharding"}))
+def test_faults_of_hloom_are_gone_around_as_by_a_compilation(topic, monkeypatch):
+    """What no family of kernels can write is in the interpreter, and everything is explained."""
+    monkeypatch.setattr(lowering, "admit_kernel", unproved)
+    monkeypatch.setenv("HLOOM_STRICT", "1")
+    module = example("softmax")
+    if topic != "fusion":  # decided before any kernel is written
+        with pytest.raises(HloError, match="unproved"):
+            explained(module, topic)
+    monkeypatch.setenv("HLOOM_STRICT", "0")
+    rows = explained(module, topic).rows
+    assert rows
+    if topic == "fallback":
+        assert {r.verdict for r in rows} == {"interpreter"}

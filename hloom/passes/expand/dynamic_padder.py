@@ -37,6 +37,7 @@ from hloom.passes.expand.dynamic_values import (
     actual,
     at_boundary,
     bounded,
+    common,
     is_boundary,
     is_dynamic,
     joined,
@@ -189,7 +190,7 @@ class _Padding:
             return i.shape
         shapes = tuple([actual(x) for x in operands])
         called = tuple([c.program_shape for c in i.called])
-        return joined(i.shape, i.op.infer(i.attrs, shapes, called))
+        return joined(i.shape, common(i.op.infer(i.attrs, shapes, called), actual(sized)))
 
     def element(self, i: Instruction) -> Sized | None:
         """An element of a tuple; what the tuple holds says whether its sizes are dynamic."""

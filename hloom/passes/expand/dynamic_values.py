@@ -74,6 +74,18 @@ def joined(*shapes: Shape) -> Shape:
     return shape(first.dtype, first.dims, first.layout, flags)
 
 
+def common(first: Shape, second: Shape) -> Shape:
+    """Of two shapes that differ in what is dynamic, the one where both say so; the first one's
+    layouts."""
+    if first.is_tuple:
+        pairs = zip(first.elements, second.elements, strict=True)
+        return tuple_shape(common(a, b) for a, b in pairs)
+    if not first.is_array:
+        return first
+    flags = [first.is_dynamic_dim(d) and second.is_dynamic_dim(d) for d in range(first.rank)]
+    return shape(first.dtype, first.dims, first.layout, flags)
+
+
 class Masks:
     """Builds what masks and sizes need, in one computation."""
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from hloom.base.clock import StageClock
 from hloom.base.diagnostics import HloError
@@ -34,10 +35,11 @@ from hloom.program.thunks.thunk import walk
 from hloom.targets.cpu.lower.families import FAMILIES
 from hloom.targets.cpu.options import is_strict
 from hloom.targets.cpu.pipeline import cpu_pipeline
-from hloom.targets.cpu.recovery import compiled
+from hloom.targets.cpu.recovery import compiled, in_spite
 from hloom.targets.cpu.slow_paths import slow_paths
 from hloom.targets.cpu.target import CpuTarget
 
+T = TypeVar("T")
 ROW_MAJOR = "every kernel writes row by row"
 
 
@@ -81,8 +83,15 @@ def explained(module: Module, topic: str, machine: Machine | None = None) -> Exp
             f"nothing is known about {topic!r}", hint=f"topics: {', '.join(EXPLANATIONS)}"
         )
     verify(module)
-    target = CpuTarget(machine or Machine.host())
+    target = CpuTarget(machine or Machine.host(), is_strict=is_strict(Options()))
     return Explained(topic, EXPLANATIONS[topic](copy_module(module), target))
+
+
+def _in_spite(
+    module: Module, target: CpuTarget, attempt: Callable[[CpuTarget, Module], T]
+) -> tuple[T, CpuTarget]:
+    """What an attempt makes of a copy of a module; and the target, without what has a fault."""
+    return in_spite(module, target, lambda t: (attempt(t, copy_module(module)), t), [])
 
 
 # -- fusion
@@ -113,7 +122,7 @@ def _size(i: Instruction) -> int | None:
 
 def _memory(module: Module, target: CpuTarget) -> list[Row]:
     own = {i.name for i in module.instructions() if i.opcode == "copy"}
-    assignment = target.planned(module).buffer_assignment
+    assignment = _in_spite(module, target, CpuTarget.planned)[0].buffer_assignment
     first: dict[tuple[int, int], str] = {}
     rows = []
     for v in assignment.values:
@@ -204,7 +213,7 @@ def _readers(i: Instruction) -> list[Instruction]:
 
 
 def _layout(module: Module, target: CpuTarget) -> list[Row]:
-    plan = target.planned(module)
+    plan, _ = _in_spite(module, target, CpuTarget.planned)
     rows = []
     for i in plan.module.instructions():
         if i not in plan.buffer_assignment.trees or not i.shape.is_array or i.shape.rank < 2:
@@ -235,10 +244,10 @@ def _laid_out(i: Instruction) -> Row:
 
 
 def _fallback(module: Module, target: CpuTarget) -> list[Row]:
-    plan = target.planned(module)
+    plan, target = _in_spite(module, target, CpuTarget.planned)
     return [
         Row(s.instruction.name, s.instruction.opcode, s.path, s.why, _size(s.instruction))
-        for s in slow_paths(plan.module, plan.order, plan.buffer_assignment, target.device)
+        for s in slow_paths(plan, target.device, target.left_out)
     ]
 
 
@@ -249,7 +258,7 @@ def _concurrency(module: Module, target: CpuTarget) -> list[Row]:
     """For each sequence of steps how many runs it is cut into, or why it is not."""
     return [
         Row(d.where, "sequence", f"{d.runs} runs" if d.runs else "one after another", d.why)
-        for d in target.written(module).decisions
+        for d in _in_spite(module, target, CpuTarget.written)[0].decisions
     ]
 
 
@@ -258,7 +267,6 @@ def _concurrency(module: Module, target: CpuTarget) -> list[Row]:
 
 def _kernels(module: Module, target: CpuTarget) -> list[Row]:
     """What was left out for a fault, then who wrote each kernel."""
-    target = replace(target, is_strict=is_strict(Options()))
     stages = compiled(module, target, StageClock())
     rows = []
     for f in stages.faults:

@@ -8,18 +8,18 @@ from typing import NamedTuple
 from hloom.analysis.cost import instruction_cost
 from hloom.analysis.trip_count import trip_count
 from hloom.base.diagnostics import HloError
+from hloom.base.faults import Culprit
 from hloom.codegen.depthwise_shape import geometry
 from hloom.codegen.tile import Body
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
-from hloom.ir.module import Module
-from hloom.plan.buffer_assignment import BufferAssignment
-from hloom.plan.order import Order
+from hloom.program.thunks.custom_call import Interpreter
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Function, Routine
 from hloom.program.thunks.thunk import walk
 from hloom.targets.cpu.lower.families import anchor_of, product_of
 from hloom.targets.cpu.lowering import Lowering
+from hloom.targets.cpu.planned import Planned
 
 
 class SlowPath(NamedTuple):
@@ -31,10 +31,12 @@ class SlowPath(NamedTuple):
 
 
 def slow_paths(
-    module: Module, order: Order, assignment: BufferAssignment, device: Device
+    plan: Planned, device: Device, left_out: frozenset[Culprit] = frozenset()
 ) -> list[SlowPath]:
-    """All of a planned module, in the order of its thunks; what cannot run at all comes last."""
-    lowering = Lowering(module, order, assignment, device, faults=[])
+    """All of a planned module, in the order of its thunks, without what is left out for its
+    faults; what cannot run at all comes last."""
+    module, assignment = plan.module, plan.buffer_assignment
+    lowering = Lowering(module, plan.order, assignment, device, left_out, faults=[])
     instructions = {i.name: i for i in assignment.trees}
     try:
         thunks = lowering.sequence(module.entry)
@@ -50,7 +52,9 @@ def slow_paths(
         if isinstance(t, Kernel) and t.symbol in unproved:
             why = f"{unproved[t.symbol]} accesses are not proved to stay inside their buffers"
             paths.append(SlowPath(i, "masked", why))
-        if isinstance(t, Routine):
+        if isinstance(t, Interpreter):
+            paths.append(SlowPath(i, "interpreter", "no code could be made of it"))
+        elif isinstance(t, Routine):
             paths += _routine(t, i)
         elif isinstance(t, Kernel):
             paths += _kernel(t, i, device)
