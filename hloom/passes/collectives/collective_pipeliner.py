@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from hloom.base.diagnostics import UsageError, did_you_mean
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import COLLECTIVES, Instruction
+from hloom.passes.collectives.collective_pipelining_analyzer import PIPELINING
 from hloom.passes.collectives.groups import is_plain, module_of
 from hloom.passes.collectives.peeling import CountedLoop, is_form, renumber
 from hloom.passes.collectives.pipelined_backward import pipeline_backward
@@ -57,6 +58,8 @@ class CollectivePipeliner(ComputationPass):
     """Let optimization barriers lie between a collective and its buffer."""
     has_uses_as_tree: bool = False
     """Forward: let values on the way to buffers have several readers, all on the way."""
+    only_noted: bool = False
+    """Only collectives that `collective-pipelining-analyzer` says can be moved so at no price."""
     unique_channel_id: bool = True
     """Give copies of collectives channels of their own."""
 
@@ -99,6 +102,8 @@ class CollectivePipeliner(ComputationPass):
     def wants(self, i: Instruction) -> bool:
         """Whether a collective may be moved."""
         if i.opcode not in COLLECTIVES or (self.kinds and i.opcode not in self.kinds):
+            return False
+        if self.only_noted and (i.frontend_attributes or {}).get(PIPELINING) != self.direction:
             return False
         return is_plain(i) and i.operands[0].shape.size_bytes >= self.least_bytes
 

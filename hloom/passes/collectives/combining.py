@@ -21,6 +21,10 @@ from hloom.passes.computation_pass import ComputationPass
 from hloom.passes.expand.expansion import read_elements_directly
 from hloom.types.shape import tuple_shape
 
+EXPOSED = "exposed_collective"
+"""The frontend attribute of a collective that no computation hides, as
+`collective-combiner-annotator` says."""
+
 
 @dataclass(frozen=True)
 class Combiner(ComputationPass):
@@ -32,6 +36,9 @@ class Combiner(ComputationPass):
     """A combined collective reads at most so many bytes."""
     combine_threshold_count: int = 256
     """... and so many arrays."""
+    only_exposed: bool = False
+    """Only collectives that no computation hides, by the notes of
+    `collective-combiner-annotator`."""
 
     @abstractmethod
     def key(self, i: Instruction) -> Hashable:
@@ -47,7 +54,7 @@ class Combiner(ComputationPass):
         """One round over all keys; whether something was combined."""
         by_key: dict[Hashable, list[Instruction]] = {}
         for i in c.in_order():
-            if i.opcode == self.opcode and is_combinable(i):
+            if i.opcode == self.opcode and is_combinable(i) and self.wants(i):
                 by_key.setdefault((combined_key(i), self.key(i)), []).append(i)
         before = fired.total()
         for alike in by_key.values():
@@ -59,6 +66,10 @@ class Combiner(ComputationPass):
                         combine(c, batch)
                         fired["combined"] += len(batch)
         return fired.total() > before
+
+    def wants(self, i: Instruction) -> bool:
+        """Whether a collective is to be combined, if it can be."""
+        return not self.only_exposed or EXPOSED in (i.frontend_attributes or ())
 
     def levels(self, c: Computation, alike: list[Instruction]) -> list[list[Instruction]]:
         """Those of one depth together, in program order."""

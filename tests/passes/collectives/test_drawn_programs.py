@@ -19,17 +19,19 @@ COLLECTIVE_PASSES = sorted(
     name for name, cls in PASSES.items() if cls.__module__.startswith("hloom.passes.collectives.")
 )
 OF_SCHEDULES = {"convert-async-collectives-to-sync"}
-OF_PRODUCTS = {"windowed-einsum", "collective-pipeliner"}
+OF_PRODUCTS = {"windowed-einsum", "collective-pipeliner", "collective-pipelining-analyzer"}
 """They have drawn programs of their own."""
 OF_OTHERS = {
     "infeed-token-propagation",
     "ragged-all-to-all-canonicalizer",
     "ragged-all-to-all-decomposer",
+    "ragged-all-to-all-multi-host-decomposer",
 }
 """What they work on is in no drawn program; `test_infeed_token_propagation.py`,
 `test_ragged_all_to_all.py`."""
 OPTIONS = {"all-reduce-blueconnect": {"num_devices_per_host": 2}}
 """Where the defaults are for more devices than drawn programs have."""
+OF_TRANSFERS = {"p2p-schedule-preparation", "collective-send-recv-combiner"}
 OF_HALVES = {"async-collective-replacer", "async-collective-annotator"}
 
 
@@ -53,7 +55,7 @@ def prepared(name: str):
     if name in OF_HALVES:
         options = {"disabled": ("ALLCOLLECTIVES",)} if "annotator" in name else {}
         return [pass_named("async-collective-creator"), pass_named(name, **options)]
-    if name == "p2p-schedule-preparation":
+    if name in OF_TRANSFERS:
         return [pass_named("collective-permute-decomposer"), pass_named(name)]
     return [pass_named(name, **OPTIONS.get(name, {}))]
 
