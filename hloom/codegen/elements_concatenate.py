@@ -70,6 +70,12 @@ def _by_halves(
     """The value out of the one array that has it, whose index has no lanes."""
     b, shape = e.builder, lanes_of(e, index, mask)
     position = e.scalar(index[d])
+    low, high = index[d].bounds()
+    # The mask excludes what is in no array; its place is said to be in one, so it must be.
+    if low < parts[0].start:
+        position = b.binary("maximum", position, b.index(parts[0].start))
+    if high >= parts[-1].end:
+        position = b.binary("minimum", position, b.index(parts[-1].end - 1))
 
     def chosen(some: Sequence[_Part]) -> Value:
         if len(some) == 1:

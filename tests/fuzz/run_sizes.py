@@ -47,11 +47,13 @@ from tests.fuzz.run_native import in_child, keep, kind_of
 from tests.fuzz.sketch_models import drawn_model
 from tests.fuzz.sketch_sizes import drawn_near, drawn_sizes
 from tests.fuzz.thresholds import thresholds
+from tests.fuzz.wide import is_as_near, wide_results
 
 SECONDS = 240
 """What one program may take, the judges included."""
 INTERPRETER_SECONDS = 20
 MEMORY_BYTES = 1 << 31
+OPTIONS = EvalOptions(while_iteration_limit=300, memory_limit_bytes=MEMORY_BYTES)
 SLOWER = 5
 """Times the floor, from which on a program is slow."""
 LEAST_SLOW_S = 2e-3
@@ -85,11 +87,10 @@ def _stop(*_: object) -> None:
 
 def judged(module: Module, arguments: list[Any], given: list[Any]) -> list[Any]:
     """What the program computes, by the interpreter or by XLA; raises `NotJudged`."""
-    options = EvalOptions(while_iteration_limit=300, memory_limit_bytes=MEMORY_BYTES)
     signal.signal(signal.SIGALRM, _stop)
     signal.alarm(INTERPRETER_SECONDS)
     try:
-        made = literal_leaves(evaluate(module, *arguments, options=options))
+        made = literal_leaves(evaluate(module, *arguments, options=OPTIONS))
         signal.alarm(0)
         return made
     except (HloError, TooLong, MemoryError):
@@ -113,6 +114,12 @@ def _by_xla(module: Module, given: list[Any]) -> list[Any]:
     except Exception as error:
         raise NotJudged(f"XLA: {error}"[:200]) from error
     return [np.asarray(x) for x in made]
+
+
+def _as_near(module: Module, given: list[Any], k: int, got: Any, want: Any) -> bool:
+    """Whether a result is about as near to that of the program in f64 as the judge's is."""
+    wide = wide_results(module, given, OPTIONS)
+    return wide is not None and is_as_near(got, getattr(want, "array", want), wide[k])
 
 
 def differs(got: Any, want: Any) -> str:
@@ -154,7 +161,10 @@ def difference(module: Module, trial: Trial, report: dict[str, Any] | None = Non
     with np.errstate(all="ignore"):
         wanted = judged(module, arguments, given)
         for k, (got, want) in enumerate(zip(arrays, wanted, strict=True)):
-            if what := differs(got, want):
+            what = differs(got, want)
+            if what and _as_near(module, given, k, got, want):
+                raise NotJudged(f"f64 is as far from the judge: {what}")
+            if what:
                 return f"result {k} {got.dtype.name}[{list(got.shape)}]: {what}"
     return ""
 

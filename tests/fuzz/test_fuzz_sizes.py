@@ -19,6 +19,7 @@ from tests.fuzz.run_native import in_child
 from tests.fuzz.run_sizes import attempt, difference, differs, drawn
 from tests.fuzz.sketch_models import drawn_model
 from tests.fuzz.sketch_sizes import drawn_sizes
+from tests.fuzz.wide import is_as_near, wide_results
 
 SUM = """HloModule sum
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
@@ -48,6 +49,45 @@ def test_programs_are_valid_and_the_same_every_time() -> None:
         largest = max([largest, *[s.size for s in shapes]])
     assert ones > 5
     assert largest > 1 << 18
+
+
+GROWING = """HloModule m
+body {
+  s = (s32[], f32[8,8]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  x = f32[8,8] get-tuple-element(s), index=1
+  y = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[8,8] add(y, y)
+  c = f32[8,8] sine(z)
+  one = s32[] constant(1)
+  n = s32[] add(k, one)
+  ROOT t = (s32[], f32[8,8]) tuple(n, c)
+}
+more {
+  s = (s32[], f32[8,8]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(TIMES)
+  ROOT l = pred[] compare(k, n), direction=LT
+}
+ENTRY e {
+  x = f32[8,8] parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], f32[8,8]) tuple(zero, x)
+  w = (s32[], f32[8,8]) while(t), condition=more, body=body
+  ROOT r = f32[8,8] get-tuple-element(w), index=1
+}
+"""
+
+
+@pytest.mark.parametrize(("times", "is_near"), [(1, False), (30, True)])
+def test_f64_judges_what_roundings_have_grown_in(times: int, is_near: bool) -> None:
+    """An error of 1e-3 is one after one product, and what roundings do after thirty."""
+    module = hloom.parse(GROWING.replace("TIMES", str(times)))
+    x = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
+    want = hloom.evaluate(module, x).array
+    wide = wide_results(module, [x], run_sizes.OPTIONS)
+    assert wide is not None
+    assert is_as_near(want + np.float32(1e-3), want, wide[0]) == is_near
 
 
 def test_parts_of_models_are_valid_and_the_same_every_time() -> None:

@@ -323,13 +323,14 @@ def unproved_bound(offset: Linear, size: int, scope: Sequence[Linear]) -> str:
 def rounded(scope: Sequence[Linear]) -> Iterator[Linear]:
     """What facts say of the terms whose coefficients have a common divisor, as whole numbers.
 
-    Of `771 * r + 257 * c + g <= 2055` that `3 * r + c <= 7`, whatever g is.
+    Of `771 * r + 257 * c + g <= 2055` that `3 * r + c <= 7`, whatever g is; and that it is less
+    where other facts say that g is more.
     """
     for fact in scope:
         for by in {abs(c) for c in fact.terms.values()} - {1}:
             few = {s: c for s, c in fact.terms.items() if c % by == 0}
             others = Linear(fact.const, {s: c for s, c in fact.terms.items() if s not in few})
-            derived = Linear(others.bounds()[1], few).reduced()
+            derived = Linear(greatest(others, scope), few).reduced()
             if not any(derived.equals(known) for known in scope):
                 yield derived
 

@@ -185,17 +185,31 @@ class Undivided(NamedTuple):
 
 
 def undivided(x: Linear) -> Iterator[Undivided]:
-    """Numbers that a sum with one quotient in it is a quotient of.
+    """Numbers that a sum with a quotient in it is a quotient of.
 
-    Of whole numbers `r + floor(d / b) = floor((b * r + d) / b)`, and again where there is one
-    quotient in that. Each that is taken apart lies within the one before, so that there is an end.
+    Of whole numbers `r + floor(d / b) = floor((b * r + d) / b)`, and again where there is a
+    quotient in that. Of several quotients the one whose dividend has the others in it is taken
+    apart; each that is lies within the one before, so that there is an end.
     """
     divisor = 1
     while True:
         divisions = [s for s, c in x.terms.items() if c == 1 and s.origin[:1] == ("div",)]
+        if len(divisions) > 1:
+            divisions = [s for s in divisions if all(_is_made_of(s, t) for t in divisions)]
         if len(divisions) != 1:
             return
         _, lower, by = divisions[0].origin
         x = x.plus(Linear(0, {divisions[0]: 1}), -1).times(by).plus(lower)
         divisor *= by
         yield Undivided(x, divisor, lower, by)
+
+
+def _is_made_of(quotient: Symbol, inner: Symbol) -> bool:
+    """Whether a symbol is a quotient, or in what it, or a quotient in that, was divided from."""
+    todo = [quotient]
+    for s in todo:  # which grows
+        if s is inner:
+            return True
+        if s.origin[:1] in (("div",), ("mod",)):
+            todo += [t for t in s.origin[1].terms if t not in todo]
+    return False

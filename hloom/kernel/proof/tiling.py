@@ -46,7 +46,9 @@ class Box(NamedTuple):
         joined: list[Digit] = []
         for d in kept_digits:
             last = joined[-1] if joined else None
-            if last and last.stride == d.stride * d.count and last.owner is d.owner is None:
+            if last and last.owner is d.owner is None and last.stride == d.stride:
+                joined[-1] = Digit(d.stride, last.count + d.count - 1)  # their sums are one digit
+            elif last and last.stride == d.stride * d.count and last.owner is d.owner is None:
                 joined[-1] = Digit(d.stride, last.count * d.count)  # one run
             else:
                 joined.append(d)
