@@ -46,9 +46,9 @@ def test_names_of_the_user(tmp_path):
     for wrong, message in (
         ({"argument_names": ["x", "x"]}, "Argument names must be unique: x, x"),
         ({"result_names": ["add", "add"]}, "Result names must be unique: add, add"),
-        ({"argument_names": ["x"]}, "1 names for 2 arguments: x"),
+        ({"argument_names": ["x"]}, "1 names for 2 arguments: x.*for each, in this order: x, y"),
     ):
-        with pytest.raises(UsageError, match=message):
+        with pytest.raises(UsageError, match=f"(?s){message}"):
             exe.save(tmp_path / "n.hloom", **wrong)
     assert not (tmp_path / "n.hloom").exists()
 

@@ -177,18 +177,16 @@ def _input_names(
     module: Module, code: LibraryCode, chosen: Sequence[str] | None, named: Mapping[int, str]
 ) -> list[str]:
     leaves = [p for k, p in enumerate(code.program.parameters) if k not in named]
-    if chosen is not None:
-        return checked_names(chosen, len(leaves), "Argument")
     names = {p.attrs.number: p.name for p in module.entry.parameters}
-    return distinct([_leaf(names[p.number], p.index) for p in leaves])
+    own = distinct([_leaf(names[p.number], p.index) for p in leaves])
+    return own if chosen is None else checked_names(chosen, own, "Argument")
 
 
 def _output_names(module: Module, code: LibraryCode, chosen: Sequence[str] | None) -> list[str]:
     leaves = [r.index for r in code.program.results if r.slice is not None]
-    if chosen is not None:
-        return checked_names(chosen, len(leaves), "Result")
     root = module.entry.root
-    return distinct([_leaf(*_producer(root, index)) for index in leaves])
+    own = distinct([_leaf(*_producer(root, index)) for index in leaves])
+    return own if chosen is None else checked_names(chosen, own, "Result")
 
 
 def _producer(i: Instruction, index: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:

@@ -125,12 +125,14 @@ def distinct(names: Sequence[str]) -> list[str]:
     return list(distinct_names)
 
 
-def checked_names(names: Sequence[str], count: int, what: str) -> list[str]:
-    """Names that somebody chose; `HloError` unless there are as many as arrays, each once."""
-    if len(names) != count:
+def checked_names(names: Sequence[str], own: Sequence[str], what: str) -> list[str]:
+    """Names that somebody chose in place of the arrays' own; `HloError` unless there is one for
+    each, and each once."""
+    if len(names) != len(own):
         raise HloError(
-            f"{len(names)} names for {count} {what.lower()}s: {', '.join(names)}",
+            f"{len(names)} names for {len(own)} {what.lower()}s: {_listed(names)}",
             rule="library-names",
+            hint=f"one for each, in this order: {_listed(own)}",
         )
     in_c = [c_name(n) for n in names]
     if len(set(in_c)) != len(names):

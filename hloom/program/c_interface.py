@@ -22,13 +22,16 @@ from hloom.program.thunks.async_copy import CopyDone
 from hloom.program.thunks.call import Call
 from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.copy import Copy
-from hloom.program.thunks.custom_call import CustomCall
+from hloom.program.thunks.custom_call import PYTHON, CustomCall, Interpreter
 from hloom.program.thunks.fft import FFT
+from hloom.program.thunks.host_transfer import HostRecv, HostSend
+from hloom.program.thunks.infeed import Infeed
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.linalg import Cholesky, TriangularSolve
+from hloom.program.thunks.outfeed import Outfeed
 from hloom.program.thunks.routine import Function
 from hloom.program.thunks.sort import Sort, TopK
-from hloom.program.thunks.thunk import walk
+from hloom.program.thunks.thunk import Thunk, walk
 from hloom.program.thunks.while_ import While
 from hloom.types.shape import Shape
 from hloom.types.sizes import size_bytes
@@ -281,11 +284,29 @@ def _check(program: Program, address_bits: int) -> None:
         if is_foreign or not isinstance(t, STEPS):
             raise _error(
                 f"%{t.name} needs a runtime ({t.kind}{t.particulars()}), and a C library has none",
-                "hloom compile -o program.hloom keeps it, for hloom run, hloom.load_compiled and "
-                "C programs with the runtime",
+                _way_out(program, t),
             )
         if isinstance(t, (Sort, TopK)):
             _check_row(t)
+
+
+def _way_out(program: Program, t: Thunk) -> str:
+    """Where a step can be that no library has."""
+    keeps = "hloom compile -o program.hloom keeps it, for hloom run and hloom.load_compiled"
+    if isinstance(t, CustomCall):
+        target = program.call_sites[t.site].target
+        if target in PYTHON:
+            return (
+                "no C program can call functions of Python: take pure_callback, io_callback and "
+                "jax.debug out of what is exported, or run it with jax.jit and JAX_PLATFORMS=hloom"
+            )
+        return (
+            "hloom compile -o program.hloom keeps it for C programs with the runtime, which give "
+            f'it a handler: hloom_rt_register("{target}", handler, user)'
+        )
+    if isinstance(t, (Infeed, Outfeed, HostSend, HostRecv, Interpreter)):
+        return keeps
+    return f"{keeps}, and for C programs with the runtime"
 
 
 def _check_row(t: Sort | TopK) -> None:

@@ -33,6 +33,7 @@ def _chosen(what: str, before: tuple[str, ...], names: Sequence[str] | None) -> 
         raise UsageError(
             f"{len(names)} names for {len(before)} {what.lower()}s: {', '.join(names)}",
             rule="interface-names",
+            hint=f"one for each, in this order: {', '.join(before)}",
         )
     if len(set(names)) < len(names):
         raise UsageError(f"{what} names must be unique: {', '.join(names)}", rule="interface-names")

@@ -16,9 +16,12 @@ import platform
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
+import threading
+import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,20 +54,37 @@ LINK_LIBRARIES = "-ldl -lm".split()
 BASELINE = {"x86_64": ["-march=x86-64"], "aarch64": ["-march=armv8-a"]}
 
 
-def build(library: Path = LIBRARY, folder: Path = SOURCES, *, force: bool = False) -> Path:
+def build(
+    library: Path = LIBRARY,
+    folder: Path = SOURCES,
+    *,
+    force: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Path:
     """Compiles what is stale and links the library; raises BuildError with the compiler's words.
 
-    Safe to call from many processes at once: all but one wait, and then find it done.
+    Safe to call from many processes at once: all but one wait, and then find it done. `tell` gets
+    lines about what is going on, for people who wait.
     """
     work = library.parent / "build"
     work.mkdir(parents=True, exist_ok=True)
-    with _lock(work / "lock"):
+    with _lock(work / "lock", tell):
         if force or is_stale(library, folder):
             compiled, headers = sources(folder)
             stamps = {path.name: newest([path]) for path in [*compiled, *headers]}
             stamp = max(newest(RULES), *stamps.values())
+            known = [] if force else [s for s in compiled if _compiled(_target(s, work), s, stamps)]
+            progress = _Progress(len(compiled) - len(known), tell)
+
+            def compile_one(source: Path) -> Path:
+                target = _target(source, work)
+                if source not in known:
+                    _compile(source, target, max(stamps.values()))
+                    progress.one_more()
+                return target
+
             with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as executor:
-                objects = list(executor.map(lambda s: _object(s, work, stamps, force), compiled))
+                objects = list(executor.map(compile_one, compiled))
             _link(objects, library, stamp)
             list_of_sources(library).write_text("\n".join(path.name for path in compiled))
             _remove_old_objects(work, objects)
@@ -93,25 +113,50 @@ def compiler() -> list[str]:
     )
 
 
-def _object(source: Path, work: Path, stamps: dict[str, int], force: bool) -> Path:
-    """The object file of one source, compiled if it, or what it includes, has changed; what
-    $CXXFLAGS says comes last, and wins."""
+class _Progress:
+    """Says that files are being compiled, and from time to time how far it is."""
+
+    EVERY_S = 10.0
+
+    def __init__(self, count: int, tell: Callable[[str], None]) -> None:
+        self.count, self.done, self.tell = count, 0, tell
+        self.lock, self.told = threading.Lock(), time.monotonic()
+        if count:
+            tell(f"compiling the native runtime, {count} of its files; the next use finds it done")
+
+    def one_more(self) -> None:
+        with self.lock:
+            self.done += 1
+            if self.done == self.count or time.monotonic() - self.told >= self.EVERY_S:
+                self.told = time.monotonic()
+                self.tell(f"{self.done} of {self.count} compiled")
+
+
+def _command() -> list[str]:
+    """What compiles a source; what $CXXFLAGS says comes last, and wins."""
     command = [*compiler(), *COMPILE_FLAGS]
-    command += [*baseline(command), *shlex.split(os.environ.get("CXXFLAGS", ""))]
-    # The command is part of the name: other flags, another object.
-    key = zlib.crc32("\0".join(command).encode())
-    target = work / f"{source.stem}-{key:08x}.o"
+    return [*command, *baseline(command), *shlex.split(os.environ.get("CXXFLAGS", ""))]
+
+
+def _target(source: Path, work: Path) -> Path:
+    """The object file of a source. The command is part of its name: other flags, another object."""
+    key = zlib.crc32("\0".join(_command()).encode())
+    return work / f"{source.stem}-{key:08x}.o"
+
+
+def _compiled(target: Path, source: Path, stamps: dict[str, int]) -> bool:
+    """Whether the object is there, and newer than its source and what that includes."""
     included = target.with_suffix(".d")
-    if not force and target.exists() and included.exists():
-        names = {Path(word).name for word in included.read_text().split()}
-        stamp = max(stamps.get(name, 0) for name in {*names, source.name})
-        if target.stat().st_mtime_ns >= stamp:
-            return target
+    if not target.exists() or not included.exists():
+        return False
+    names = {Path(word).name for word in included.read_text().split()}
+    return target.stat().st_mtime_ns >= max(stamps.get(n, 0) for n in {*names, source.name})
+
+
+def _compile(source: Path, target: Path, stamp: int) -> None:
     # What it includes is known afterwards; no header that counts is newer than the newest now.
-    _produce(
-        [*command, "-MMD", "-MF", str(included), "-c", str(source)], target, max(stamps.values())
-    )
-    return target
+    included = target.with_suffix(".d")
+    _produce([*_command(), "-MMD", "-MF", str(included), "-c", str(source)], target, stamp)
 
 
 def _link(objects: list[Path], library: Path, stamp: int) -> None:
@@ -161,12 +206,21 @@ def _remove_old_objects(work: Path, keep: list[Path]) -> None:
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def _lock(path: Path, tell: Callable[[str], None]) -> Iterator[None]:
     """Holds an exclusive lock on a file; the kernel releases it if the process dies."""
     with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell("another process is compiling the native runtime: waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
+def tell_on_stderr(line: str) -> None:
+    """What is told to whoever uses a checkout for the first time."""
+    print(f"hloom: {line}", file=sys.stderr, flush=True)
+
+
 if __name__ == "__main__":
-    print(build())
+    print(build(tell=tell_on_stderr))

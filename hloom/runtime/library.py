@@ -206,6 +206,6 @@ def allocated(handle: int | None, what: str) -> int:
 
 def _built() -> Path:
     """The library, made of its sources; what that takes is imported only then."""
-    from hloom.runtime.build import build
+    from hloom.runtime.build import build, tell_on_stderr
 
-    return build()
+    return build(tell=tell_on_stderr)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.api import HloError, UsageError, known_names
+from hloom.api import known_names
 from hloom.base.guarding import GUARDING
 from hloom.runtime.buffer import in_layout
 from tests.aot.calling import called, exported
@@ -277,57 +277,6 @@ def test_what_is_donated_may_stay_where_it_was(tmp_path):
     want = state.copy()
     want[5:13] = (x + state)[:8]
     assert np.array_equal(following, want)
-
-
-REFUSED = {
-    "%call": 'call = f32[4] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback"',
-    "%state": "state = u64[2] rng-get-and-update-state(), delta=1",
-    "%sent": 't = token[] after-all()\n  sent = token[] outfeed(x, t), outfeed_config="a"',
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_needs_a_runtime_is_refused_by_name(tmp_path, name):
-    line = REFUSED[name]
-    root = line.rsplit("\n", 1)[-1].split(" = ")[0].strip()
-    shape = line.rsplit("\n", 1)[-1].split(" = ")[1].split(" ")[0]
-    text = f"HloModule m\nENTRY e {{\n  x = f32[4] parameter(0)\n  {line}\n"
-    text += f"  ROOT r = ({shape}, f32[4]) tuple({root}, x)\n}}"
-    with pytest.raises(HloError, match=f"{name}.* needs a runtime") as refused:
-        hloom.export_c(text, tmp_path / "libx.so")
-    assert refused.value.rule == "ahead-of-time"  # no fault of the compiler
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_other_refusals(tmp_path, monkeypatch):
-    text = PROGRAMS["same_twice"]
-    several = text.replace("HloModule m", "HloModule m, num_partitions=2")
-    with pytest.raises(HloError, match="is for 2 devices"):
-        hloom.export_c(several, tmp_path / "libx.so")
-    dynamic = "HloModule m\nENTRY e {\n  ROOT x = f32[<=8] parameter(0)\n}"
-    with pytest.raises(HloError, match="run-time size"):
-        hloom.export_c(dynamic, tmp_path / "libx.so")
-    with pytest.raises(UsageError, match="no kind of library"):
-        hloom.export_c(text, tmp_path / "libx.exe")
-    with pytest.raises(UsageError, match="cannot be called main"):
-        hloom.export_c(text, tmp_path / "main.o")
-    with pytest.raises(HloError, match="Argument names must be unique: a, a"):
-        hloom.export_c(PROGRAMS["dot"], tmp_path / "x.o", argument_names=["a", "a"])
-    with pytest.raises(HloError, match="Result names must be unique"):
-        hloom.export_c(text, tmp_path / "x.o", result_names=["a", "b", "a"])
-    with pytest.raises(HloError, match="1 names for 3 results"):
-        hloom.export_c(text, tmp_path / "x.o", result_names=["a"])
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    with pytest.raises(HloError, match=r"a C compiler is needed for linking libx\.so"):
-        hloom.export_c(text, tmp_path / "libx.so")
-    with pytest.raises(HloError, match="needed for the routines that %"):
-        hloom.export_c(PROGRAMS["topk"], tmp_path / "x.a")
-    assert hloom.export_c(text, tmp_path / "x.o").path.read_bytes()[:4] == b"\x7fELF"
-    monkeypatch.setenv("CC", "/bin/false")
-    with pytest.raises(HloError, match=r"the C compiler fails at linking libx\.so"):
-        hloom.export_c(text, tmp_path / "libx.so")
-    assert [p.name for p in tmp_path.iterdir()] == ["x.o"]
 
 
 def test_names_are_made_names_of_c(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import shutil
 import subprocess
@@ -162,3 +163,35 @@ def test_nothing_but_the_abi_is_exported():
     known = ("hl_", "XlaCustomCall", "GetPjrtApi")
     assert not {name for name in names if not name.startswith(known)}
     assert ctypes.sizeof(ctypes.c_void_p) == 8
+
+
+def test_who_waits_is_told(sources):
+    """How many files there are to compile; nothing where all is done."""
+    sources.clock = 2 * 10**18
+    for name in ("number.h", "one.cc", "two.cc"):
+        sources.write(name, (sources.folder / name).read_text())
+    lines: list[str] = []
+    build(sources.library, sources.folder, tell=lines.append)
+    assert "2 of its files" in lines[0] and lines[-1] == "2 of 2 compiled"
+    sources.write("two.cc", (sources.folder / "two.cc").read_text())
+    lines.clear()
+    build(sources.library, sources.folder, tell=lines.append)
+    assert "1 of its files" in lines[0] and lines[-1] == "1 of 1 compiled"
+    lines.clear()
+    build(sources.library, sources.folder, tell=lines.append)
+    assert lines == []
+
+
+def test_who_waits_for_another_process_is_told(sources):
+    sources.build()
+    lock = sources.library.parent / "build" / "lock"
+    lines: list[str] = []
+    with open(lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+        def tell(line: str) -> None:
+            lines.append(line)
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+        build(sources.library, sources.folder, tell=tell)
+    assert lines == ["another process is compiling the native runtime: waiting for it"]

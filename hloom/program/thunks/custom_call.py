@@ -8,6 +8,12 @@ from hloom.program.thunks.linalg import Work
 from hloom.program.thunks.routine import Routine
 from hloom.program.thunks.thunk import Rates, thunk_kind
 
+PYTHON = frozenset(
+    """xla_python_cpu_callback xla_ffi_python_cpu_callback
+    xla_ffi_partitioned_python_cpu_callback""".split()
+)
+"""Handlers of JAX that call functions of Python, which were written to be called in order."""
+
 
 @thunk_kind
 @dataclass(frozen=True, eq=False)

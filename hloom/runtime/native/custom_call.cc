@@ -35,7 +35,7 @@ namespace hloom {
 namespace {
 
 std::mutex& registry_mutex() {
-  static std::mutex& mutex = [] -> std::mutex& {
+  static std::mutex& mutex = []() -> std::mutex& {
     auto* made = new std::mutex;
     hloom::free_in_forks(made->native_handle());
     return *made;

@@ -276,7 +276,7 @@ int64_t FftPlan<T>::bytes() const {
 template <class T>
 std::shared_ptr<const FftPlan<T>> plan_of(int64_t n) {
   // Never destroyed: threads may outlive main.
-  static Cache<T>& cache = [] -> Cache<T>& {
+  static Cache<T>& cache = []() -> Cache<T>& {
     auto* made = new Cache<T>;
     hloom::free_in_forks(made->mutex.native_handle());
     return *made;

@@ -21,7 +21,7 @@ Routine routines[kMost];
 int many = 0;
 
 std::mutex& routines_mutex() {
-  static std::mutex& mutex = [] -> std::mutex& {
+  static std::mutex& mutex = []() -> std::mutex& {
     auto* made = new std::mutex;
     hloom::free_in_forks(made->native_handle());
     return *made;

@@ -12,7 +12,7 @@ from hloom.ir.instruction import Instruction
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.copy import Copy
-from hloom.program.thunks.custom_call import CustomCall
+from hloom.program.thunks.custom_call import PYTHON, CustomCall
 from hloom.program.thunks.dynamic import PadToStatic, SliceToDynamic
 from hloom.program.thunks.routine import Numbers, Pointers
 from hloom.program.thunks.thunk import Thunk
@@ -33,11 +33,6 @@ SAME = frozenset(
 """Targets that say where a value lives or how it is spread: the value itself, on one device."""
 FRESH = frozenset(["AllocateBuffer"])
 """Targets that only give memory, of any content."""
-PYTHON = frozenset(
-    """xla_python_cpu_callback xla_ffi_python_cpu_callback
-    xla_ffi_partitioned_python_cpu_callback""".split()
-)
-"""Handlers of JAX that call functions of Python, which were written to be called in order."""
 TYPED = "API_VERSION_TYPED_FFI"
 
 
