@@ -8,6 +8,9 @@ canonical form. `LAST` runs when nothing is left to be moved: barriers go there.
 
 from __future__ import annotations
 
+from hloom.passes.collectives.async_collective_custom_call_rewriter import (
+    AsyncCollectiveCustomCallRewriter,
+)
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.control.flatten_call_graph import (
     FlattenCallGraph,
@@ -66,6 +69,7 @@ EXPANSION: tuple[Pass, ...] = (
     BufferRemover(),  # nothing below knows buffers
     MixedPrecisionRemoval(),  # every other pass relies on operands of one type
     ControlDepRewriter(),  # its calls read values that are otherwise free to go
+    AsyncCollectiveCustomCallRewriter(),  # leaves halves, which are put together below
     ShardingRemover(),  # says nothing on one device, and stands between what belongs together
     DegenerateCollectiveElimination(),  # as above; also ids, which may be trip counts
     AsyncSimplifier(),  # leaves calls, so before the inliner

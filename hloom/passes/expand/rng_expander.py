@@ -13,6 +13,8 @@ lift to the upper end becomes the value below it. Normal ones come from pairs by
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import pi, prod
 
 from hloom.ir.instruction import Instruction
@@ -24,7 +26,7 @@ from hloom.passes.facts import without
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 from hloom.types.dtype import F32, F64, PRED, S64, U32, U64, DType
-from hloom.types.shape import shape
+from hloom.types.shape import Shape, shape
 
 SEED = 0x3C6EF372FE94F82B
 _WORDS = (1 << 64) - 1
@@ -38,12 +40,28 @@ def key_of(number: int) -> int:
     return (z ^ (z >> 31)) or 1
 
 
-def random_words(b: Expansion, key: int, count: int, width: int) -> Instruction:
-    """u64 or u32 `[count]` of random bits; moves the device's random state on."""
-    blocks = -(-count * (2 if width == 64 else 1) // 4)
-    state = b.emit("rng-get-and-update-state", delta=max(1, blocks))
-    low, high = (b.reshaped(b.sliced(state, 0, k, k + 1), ()) for k in range(2))
-    return philox_bits(b, b.scalar(key, U64), low, high, (count,), width)[0]
+@dataclass(frozen=True)
+class Words:
+    """Where the random bits of one instruction come from."""
+
+    b: Expansion
+    key: int
+
+    def draw(self, count: int, width: int) -> Instruction:
+        """u64 or u32 `[count]` of random bits; moves the device's random state on."""
+        b = self.b
+        blocks = -(-count * (2 if width == 64 else 1) // 4)
+        state = self.state(max(1, blocks))
+        low, high = (b.reshaped(b.sliced(state, 0, k, k + 1), ()) for k in range(2))
+        return philox_bits(b, self.key_here(), low, high, (count,), width)[0]
+
+    def state(self, blocks: int) -> Instruction:
+        """The state from which on so many blocks are drawn."""
+        return self.b.emit("rng-get-and-update-state", delta=blocks)
+
+    def key_here(self) -> Instruction:
+        """The key, u64."""
+        return self.b.scalar(self.key, U64)
 
 
 def unit_floats(b: Expansion, words: Instruction, dtype: DType) -> Instruction:
@@ -55,26 +73,25 @@ def unit_floats(b: Expansion, words: Instruction, dtype: DType) -> Instruction:
     return b.multiply(whole, b.full(2.0**-digits, dtype, words.shape.dims))
 
 
-def uniform(b: Expansion, i: Instruction, key: int) -> Instruction:
+def uniform(b: Expansion, of: Shape, bounds: Sequence[Instruction], random: Words) -> Instruction:
     """Values in [low, high) of any type but complex."""
-    of = i.shape
     dtype, dims = of.dtype, of.dims
     if dtype.is_floating:
         wide = F64 if dtype is F64 else F32
-        words = random_words(b, key, prod(dims), wide.bits)
+        words = random.draw(prod(dims), wide.bits)
         unit = b.reshaped(unit_floats(b, words, wide), dims)
-        low, high = (b.spread(b.converted(o, wide), dims) for o in i.operands)
+        low, high = (b.spread(b.converted(o, wide), dims) for o in bounds)
         number = b.converted(b.add(low, b.multiply(unit, b.subtract(high, low))), dtype)
-        ends = [b.spread(o, dims) for o in i.operands]
+        ends = [b.spread(o, dims) for o in bounds]
         reached = b.and_(b.compared(number, ends[1], "GE"), b.compared(ends[0], ends[1], "LT"))
         return b.select(reached, _below(b, ends[1]), number)
-    words = random_words(b, key, prod(dims), 64 if not dtype.is_pred else 32)
+    words = random.draw(prod(dims), 64 if not dtype.is_pred else 32)
     words = b.reshaped(words, dims)
     if dtype.is_pred:
         half = b.full(1 << 31, U32, dims)
         return b.compared(words, half, "LT")
     wide = U64 if dtype.is_unsigned_int else S64
-    low, high = (b.spread(b.converted(o, wide), dims) for o in i.operands)
+    low, high = (b.spread(b.converted(o, wide), dims) for o in bounds)
     empty = b.compared(high, low, "LE")
     ends = [b.converted(x, U64) for x in (low, high)]
     count = b.select(empty, b.full(1, U64, dims), b.subtract(ends[1], ends[0]))
@@ -95,13 +112,13 @@ def _below(b: Expansion, x: Instruction) -> Instruction:
     return b.emit("bitcast-convert", moved, shape=shape(dtype, dims))
 
 
-def normal(b: Expansion, i: Instruction, key: int) -> Instruction:
+def normal(b: Expansion, of: Shape, bounds: Sequence[Instruction], random: Words) -> Instruction:
     """mean + deviation * normal values, two of each pair of uniform ones."""
-    dtype, dims = i.shape.dtype, i.shape.dims
+    dtype, dims = of.dtype, of.dims
     wide = F64 if dtype is F64 else F32
     count = prod(dims)
     pairs = -(-count // 2)
-    words = random_words(b, key, 2 * pairs, wide.bits)
+    words = random.draw(2 * pairs, wide.bits)
     first, second = (
         unit_floats(b, b.sliced(words, 0, k * pairs, (k + 1) * pairs), wide) for k in range(2)
     )
@@ -112,19 +129,22 @@ def normal(b: Expansion, i: Instruction, key: int) -> Instruction:
     angle = b.multiply(second, b.full(2 * pi, wide, (pairs,)))
     parts = [b.multiply(radius, b.cosine(angle)), b.multiply(radius, b.sine(angle))]
     flat = b.sliced(b.joined(parts, 0), 0, 0, count)
-    mean, deviation = (b.spread(b.converted(o, wide), dims) for o in i.operands)
+    mean, deviation = (b.spread(b.converted(o, wide), dims) for o in bounds)
     number = b.add(mean, b.multiply(deviation, b.reshaped(flat, dims)))
     return b.converted(number, dtype)
 
 
-def expanded(b: Expansion, i: Instruction, key: int) -> Instruction:
-    """The values of one rng instruction; `ExpandError` for types that have none."""
-    dtype, kind = i.shape.dtype, i.attrs.distribution
+def drawn(
+    b: Expansion, i: Instruction, of: Shape, bounds: Sequence[Instruction], random: Words
+) -> Instruction:
+    """Values as an rng instruction has them, of a shape and between bounds of its own;
+    `ExpandError` for types that have none."""
+    dtype, kind = of.dtype, i.attrs.distribution
     if kind == "rng_uniform" and not dtype.is_complex:
         if dtype is PRED or dtype.is_integral or dtype.bits >= 16:
-            return uniform(b, i, key)
+            return uniform(b, of, bounds, random)
     if kind == "rng_normal" and dtype.is_floating:
-        return normal(b, i, key)
+        return normal(b, of, bounds, random)
     raise refuse(
         i,
         f"no values of type {dtype} are known for the distribution {kind}",
@@ -152,6 +172,7 @@ class RngExpander(Pass):
         ]
         for number, i in enumerate(generators):
             b = Expansion(i.parent, {})
-            put_in_place(b, i, expanded(b, i, key_of(number)))
+            random = Words(b, key_of(number))
+            put_in_place(b, i, drawn(b, i, i.shape, i.operands, random))
         settle(module, dict.fromkeys(i.parent for i in generators))
         return PassResult.of(+Counter(rng=len(generators)))

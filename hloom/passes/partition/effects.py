@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.passes.expand.rng_expander import Words, drawn, key_of
 from hloom.passes.partition.partitioner import (
     Walk,
     as_it_is,
@@ -17,7 +19,7 @@ from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.value import TiledValue
 from hloom.rewrite.build import RuleBuilder
-from hloom.types.dtype import S32, DType, dtype
+from hloom.types.dtype import S32, U64, DType, dtype
 from hloom.types.shape import Shape
 
 
@@ -75,12 +77,38 @@ def _evenly(walk: Walk, i: Instruction, sharding, shape: Shape) -> list[Tiling]:
 
 @partitions("rng", "rng-get-and-update-state")
 def random(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
-    """Every device draws, and takes what the first one has drawn: all have the same numbers."""
-    (drawn,) = as_it_is(walk, i)
+    """Every device draws, and takes what the first one has drawn: all have the same numbers. Where
+    tiles are drawn by themselves, one that is cut draws its own."""
     b = walk.b
-    part = everywhere(b, drawn.whole(), 0, frozenset(walk.mesh.axes) - walk.region)
+    axes = frozenset(walk.mesh.axes) - walk.region
     (want,) = walk.wanted(i)
+    if walk.of.draws_tiles and i.opcode == "rng" and want is not None and any(want.dims):
+        want = want.whole()
+        words = TileWords(b, key_of(next(walk.of.random_keys)), tuple(sorted(want.used)), axes)
+        bounds = [walk.whole(x) for x in i.operands]
+        part = drawn(b, i, walk.local_shape(i.shape, [want]), bounds, words)
+        return [walk.result(i.shape, want, part, want)]
+    (whole,) = as_it_is(walk, i)
+    part = everywhere(b, whole.whole(), 0, axes)
     return [walk.result(i.shape, nothing_cut(i.shape), part, want)]
+
+
+@dataclass(frozen=True)
+class TileWords(Words):
+    """Random bits of one tile: the state is that of the first device, whose 16 bytes all others
+    get, and each tile has a key of its own."""
+
+    b: Emitter
+    tiles: tuple[int, ...]
+    """The axes along which tiles differ."""
+    axes: frozenset[int]
+
+    def state(self, blocks: int) -> Instruction:
+        return everywhere(self.b, super().state(blocks), 0, self.axes)
+
+    def key_here(self) -> Instruction:
+        tile = self.b.converted(self.b.of_device(self.b.mesh.indices(self.tiles)), U64)
+        return self.b.add(super().key_here(), tile)
 
 
 def everywhere(b: Emitter, x: Instruction, device: int, axes: frozenset[int]) -> Instruction:

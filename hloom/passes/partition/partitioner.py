@@ -72,6 +72,9 @@ class Partitioner:
     """Leaves of the program's result of which nobody says how they are to stand."""
     combiners: Combiners = field(default_factory=dict)
     channels: Iterator[int] = field(default_factory=lambda: count(1))
+    draws_tiles: bool = False
+    """Whether the parts of random numbers are drawn by the devices that have them."""
+    random_keys: Iterator[int] = field(default_factory=count)
     done: dict[tuple, tuple[Computation, Leaves]] = field(default_factory=dict)
     kept_channels: set[int] = field(default_factory=set)
 

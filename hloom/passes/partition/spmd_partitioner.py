@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.computation import Computation
@@ -95,6 +96,7 @@ class SpmdPartitioner(Pass):
     """Cut a program of whole arrays, as its shardings say, into one that every partition runs."""
 
     name = "spmd-partitioner"
+    draws_tiles: ClassVar[bool] = False
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
@@ -105,16 +107,17 @@ class SpmdPartitioner(Pass):
             module.num_partitions = stated
             return PassResult()
         fired: Counter[str] = Counter()
-        partition_module(module, fired)
+        partition_module(module, fired, self.draws_tiles)
         return PassResult(True, +fired)
 
 
-def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
+def partition_module(module: Module, fired: Counter[str], draws_tiles: bool = False) -> Partitioner:
     """Put the partitioned program in place of a module's; what was done is counted."""
     stated = module.spmd_output_sharding or module.entry.root.sharding
     for expander in EXPANDED:
         expander.run(module)
     run = Partitioner.of(module)
+    run.draws_tiles = draws_tiles
     entry, root = module.entry, module.entry.root
     parameters = [_Ends.of(run, p.sharding, p.shape) for p in entry.parameters]
     result = _Ends.of(run, stated, root.shape)

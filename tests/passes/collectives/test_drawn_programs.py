@@ -22,6 +22,7 @@ OF_SCHEDULES = {"convert-async-collectives-to-sync"}
 OF_PRODUCTS = {"windowed-einsum", "collective-pipeliner", "collective-pipelining-analyzer"}
 """They have drawn programs of their own."""
 OF_OTHERS = {
+    "async-collective-custom-call-rewriter",
     "infeed-token-propagation",
     "ragged-all-to-all-canonicalizer",
     "ragged-all-to-all-decomposer",
