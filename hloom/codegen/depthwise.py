@@ -57,6 +57,8 @@ class DepthwiseWriter(Finish, Runs):
         self.labels = i.attrs.dim_labels
         self.leaves = {x for x, _ in emitter.body.leaves}
         self.part = ZERO
+        # Elements of a packed place.
+        self.place_size = tiling.width
 
     def first_channel(self, block: Affine) -> tuple[Affine, Affine]:
         """The first channel of a block, the last one moved back; and how many it then shares."""
@@ -94,12 +96,12 @@ class DepthwiseWriter(Finish, Runs):
         self, scratch: Value, x: Instruction, image: Affine, row: Affine, c: Affine, count: Affine
     ) -> None:
         """Rows of the input that `count` rows of results from `row` on need, with the padding."""
-        g, width = self.g, self.tiling.width
+        g = self.g
         top = row.times(g.stride[0]).plus(-g.padding[0])
         needed = count.plus(-1).times(g.stride[0]).plus((g.taps[0] - 1) * g.dilation[0] + 1)
         begin = self.clamped(top.times(-1), needed)
         end = self.clamped(top.times(-1).plus(g.size[0]), needed)
-        stride = g.columns * width
+        stride = g.columns * self.place_size
         first = min(max(g.padding[1], 0), g.columns)
         last = max(min(g.padding[1] + g.size[1], g.columns), first)
 

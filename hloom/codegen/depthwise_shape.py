@@ -90,12 +90,12 @@ def geometry(i: Instruction, device: Device) -> Geometry | None:
     geometry_ = Geometry(
         images,
         channels,
-        _pair(size, 1),
-        _pair(out, 1),
-        _pair(taps, 1),
-        _pair(stride, 1),
-        _pair(dilation, 1),
-        _pair(padding, 0),
+        pair(size, 1),
+        pair(out, 1),
+        pair(taps, 1),
+        pair(stride, 1),
+        pair(dilation, 1),
+        pair(padding, 0),
         parts,
     )
     least_bytes = geometry_.rows(1) * geometry_.columns * device.compute.vector_bytes
@@ -104,7 +104,8 @@ def geometry(i: Instruction, device: Device) -> Geometry | None:
     return geometry_ if fits else None
 
 
-def _pair(values: tuple[int, ...], filler: int) -> tuple[int, int]:
+def pair(values: tuple[int, ...], filler: int) -> tuple[int, int]:
+    """The numbers of rows and columns; of columns only, with a filler for rows."""
     one, two = (filler, *values)[-2:]
     return one, two
 

@@ -15,7 +15,7 @@ Label = Callable[[tuple[Any, ...], Any], str]
 
 FAMILIES = (
     *("rows", "long rows", "elements", "sequence", "columns", "crosswise", "concatenate"),
-    *("cumulative", "attention", "depthwise", "depthwise gradient", "narrow", "scatter"),
+    *("cumulative", "attention", "depthwise", "depthwise gradient", "grouped", "narrow", "scatter"),
     *("product packed", "product packed in parts", "product direct", "product along-k"),
     *("whole loop", "select-and-scatter"),
 )
@@ -52,6 +52,7 @@ def watch(counted: Counter[str]) -> None:
     around("codegen.loops", "sequence_kernel", plain("sequence"))
     around("codegen.loops", "one_nest", lambda _, made: made and _nest(made))
     around(f"{rooms}.families", "depthwise_kernel", lambda given, _: _depthwise(given[1]))
+    around(f"{rooms}.families", "grouped_kernel", plain("grouped"))
     around(f"{rooms}.families", "narrow_kernel", plain("narrow"))
     _watch_products(counted)
     _watch_decisions(counted)

@@ -40,6 +40,8 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
     "codegen.columns": "MODERATE",
     "codegen.depthwise_shape": "MOST_SCRATCH_SHARE MOST_TAPS STEPS_PER_UNIT",
+    "codegen.grouped": "WRITTEN_OUT",
+    "codegen.grouped_shape": "LEAST_SHARED_ROWS SUM_REGISTERS_SHARE",
     "codegen.narrow_convolution": "LEAST_FILLED MOST_NEIGHBOURS MOST_OUTPUTS",
     "codegen.gemm_tiling": "DIRECT_STEPS_PER_UNIT STEPS_PER_UNIT",
     "codegen.scratch_sums": "BLOCK_TERMS COPIES",

@@ -10,6 +10,7 @@ from hloom.analysis.trip_count import trip_count
 from hloom.base.diagnostics import HloError
 from hloom.base.faults import Culprit
 from hloom.codegen.depthwise_shape import geometry
+from hloom.codegen.grouped_shape import grouped_shape
 from hloom.codegen.tile import Body
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
@@ -95,9 +96,11 @@ def _product(i: Instruction, device: Device) -> Iterator[SlowPath]:
     anchor = anchor_of(body)
     if anchor is None:  # small products in a loop fusion: as fast as they can be
         return
-    product = product_of(anchor, {x for x, _ in body.leaves}, device)
-    if product is None and anchor.opcode == "convolution" and geometry(anchor, device) is not None:
+    if anchor.opcode == "convolution" and (
+        geometry(anchor, device) is not None or grouped_shape(anchor, device) is not None
+    ):
         return
+    product = product_of(anchor, {x for x, _ in body.leaves}, device)
     if product is None:
         if instruction_cost(anchor, {}).flops >= device.costs.inner_product_flops:
             yield SlowPath(anchor, "loops", "it cannot be said as a product of matrices")

@@ -23,6 +23,8 @@ from hloom.codegen.depthwise import depthwise_kernel
 from hloom.codegen.depthwise_shape import Geometry, geometry
 from hloom.codegen.epilogue import index_steps
 from hloom.codegen.gemm import product_kernel
+from hloom.codegen.grouped import grouped_kernel
+from hloom.codegen.grouped_shape import GroupedShape, grouped_shape
 from hloom.codegen.loops import loop_kernel
 from hloom.codegen.narrow_convolution import NarrowShape, narrow_kernel, narrow_shape
 from hloom.codegen.pieces import concatenate_kernel, concatenate_parts
@@ -82,6 +84,14 @@ def _depthwise_form(body: Body, device: Device) -> tuple[Instruction, Geometry] 
     return None if shape is None else (anchor, shape)
 
 
+def _grouped_form(body: Body, device: Device) -> tuple[Instruction, GroupedShape] | None:
+    anchor = anchor_of(body)
+    if anchor is None or anchor.opcode != "convolution" or index_steps(body, anchor) is None:
+        return None
+    shape = grouped_shape(anchor, device)
+    return None if shape is None else (anchor, shape)
+
+
 def _narrow_form(body: Body, device: Device) -> tuple[Instruction, NarrowShape] | None:
     anchor = anchor_of(body)
     if anchor is None or anchor.opcode != "convolution" or index_steps(body, anchor) is None:
@@ -128,6 +138,12 @@ FAMILIES = (
         "a convolution that mixes no features",
         _depthwise_form,
         lambda body, form, bytes_: [depthwise_kernel(body, form[0], form[1], bytes_)],
+    ),
+    Family(
+        "grouped",
+        "a convolution of small groups: a vector of results of several groups",
+        _grouped_form,
+        lambda body, form, bytes_: [grouped_kernel(body, form[0], form[1], bytes_)],
     ),
     Family(
         "narrow",

@@ -15,7 +15,7 @@ from hloom.targets.cpu.tuning.choice import Choice
 
 MOST_LOOP_FLOPS = 1 << 24
 """Larger products are never faster as loops over their results, and take long to find that out."""
-TRIED = ("depthwise", "narrow", "product", "loops")
+TRIED = ("depthwise", "grouped", "narrow", "product", "loops")
 
 
 def candidates(i: Instruction, device: Device, is_thorough: bool) -> list[Choice]:
