@@ -58,7 +58,11 @@ def set_initial(loop: Instruction, k: int, value: Instruction) -> None:
     """Let an element of the state begin as another value."""
     c, init = loop.parent, loop.operands[0]
     parts = [value if n == k else initial_element(loop, n) for n in range(len(init.shape.elements))]
-    new = c.append("tuple", OPS["tuple"].attrs(), tuple(parts), loop.shape, "tuple")
+    elements = list(loop.shape.elements)
+    if not elements[k].compatible(value.shape):
+        elements[k] = value.shape
+    of = tuple_shape(elements)
+    new = c.append("tuple", OPS["tuple"].attrs(), tuple(parts), of, "tuple")
     if init.opcode == "tuple":
         new.metadata, new.sharding = init.metadata, init.sharding
     loop.set_operands((new,))
@@ -76,10 +80,12 @@ def set_result(loop: Instruction, k: int, element: Instruction, value: Instructi
         if reader is element or reader is whole:
             continue
         if reader.opcode == "get-tuple-element":
-            if reader.attrs.index == k and not reader.has_control_edges:
+            if reader.attrs.index != k:
+                continue
+            if not reader.has_control_edges:
                 c.replace(reader, value)
                 c.erase(reader)
-            continue
+                continue
         whole = whole or _rebuilt(loop, k, value)
         reader.replace_operand(loop, whole)
     if loop.is_root:
@@ -93,7 +99,11 @@ def _rebuilt(loop: Instruction, k: int, value: Instruction) -> Instruction:
         value if n == k else c.add("get-tuple-element", loop, index=n)
         for n in range(len(loop.shape.elements))
     ]
-    new = c.append("tuple", OPS["tuple"].attrs(), tuple(parts), loop.shape, "tuple")
+    elements = list(loop.shape.elements)
+    if not elements[k].compatible(value.shape):
+        elements[k] = value.shape
+    of = tuple_shape(elements)
+    new = c.append("tuple", OPS["tuple"].attrs(), tuple(parts), of, "tuple")
     new.metadata, new.sharding = loop.metadata, loop.sharding
     return new
 

@@ -31,6 +31,7 @@ from hloom.passes.collectives.loop_results import (
     set_result,
     unread_element,
 )
+from hloom.passes.collectives.moving import applied
 from hloom.passes.collectives.stacked_updates import move_stacked, stacked_update
 from hloom.passes.computation_pass import settle
 from hloom.passes.expand.expansion import Combiners, Expansion
@@ -68,6 +69,8 @@ class Accumulation(NamedTuple):
     k: int
     add: Instruction
     collective: Instruction
+    forms: list[Instruction]
+    """What stands between the two, in order."""
 
 
 @register
@@ -124,9 +127,10 @@ class WhileLoopAllReduceCodeMotion(Pass):
             return None
         if reduction_of(i) != "add" or i.shape.dtype is not i.operands[0].shape.dtype:
             return None
-        add = added_to(i, alike)
-        if add is None:
+        added = added_to(i, alike)
+        if added is None:
             return None
+        add, forms = added
         k = unread_element(body, add)
         if k is None or is_read_by_conditions(loops, k):
             return None
@@ -135,9 +139,9 @@ class WhileLoopAllReduceCodeMotion(Pass):
             return None
         if list(add.operands).count(readers[0]) != 1:
             return None
-        if i.opcode == "reduce-scatter" and i not in add.operands:
+        if i.opcode == "reduce-scatter" and not all(is_of_any_size(f, i.shape) for f in forms):
             return None
-        return Accumulation(k, add, i)
+        return Accumulation(k, add, i, forms)
 
     def move(
         self,
@@ -146,10 +150,10 @@ class WhileLoopAllReduceCodeMotion(Pass):
         accumulation: Accumulation,
         combiners: Combiners,
     ) -> None:
-        k, add, i = accumulation
+        k, add, i, forms = accumulation
         x = i.operands[0]
         result = add.shape
-        shape = result if i.opcode == "all-reduce" else x.shape
+        shape = result if i.opcode == "all-reduce" else x.shape.with_dtype(result.dtype)
         for loop in loops:
             c = loop.parent
             b = Expansion(c, combiners)
@@ -166,8 +170,34 @@ class WhileLoopAllReduceCodeMotion(Pass):
             total = c.append("add", add.attrs, (begin, new), result, "add")
             total.metadata, total.sharding = add.metadata, add.sharding
             set_result(loop, k, element, total)
+        if i.opcode == "reduce-scatter" and forms:
+            _in_another_size(body, i, forms, add)
         body.replace(i, x)
         body.erase(i)
+
+
+def _in_another_size(
+    body: Computation, i: Instruction, forms: list[Instruction], add: Instruction
+) -> None:
+    """Bring what a reduce-scatter reads, instead of its result, into the forms that are added."""
+    b, x, was = Expansion(body, Combiners()), i.operands[0], i
+    for f in forms:
+        x, was = applied(b, f, was, x, i.operands[0].shape.dims), f
+    add.replace_operand(was, x)
+    for f in reversed(forms):
+        body.erase(f)
+
+
+def is_of_any_size(f: Instruction, of: Shape) -> bool:
+    """Whether a form is one of each element by itself, whatever their number."""
+    spread = [o for o in f.operands if is_spread(o)]
+    is_by_element = f.opcode in ("convert", "select") and f.shape.dims == of.dims
+    return is_by_element and len(spread) == len(f.operands) - 1
+
+
+def is_spread(i: Instruction) -> bool:
+    """Whether a value is a scalar, or one repeated."""
+    return not i.shape.rank or (i.opcode == "broadcast" and not i.operands[0].shape.rank)
 
 
 def _grow(body: Computation, loop: Instruction, k: int, add: Instruction, shape: Shape) -> None:
@@ -177,9 +207,10 @@ def _grow(body: Computation, loop: Instruction, k: int, add: Instruction, shape:
     reader.shape = add.shape = shape
 
 
-def added_to(i: Instruction, alike: Alike) -> Instruction | None:
-    """The addition that the result of a collective reaches, alone, through linear operations."""
-    groups = devices_of(i)
+def added_to(i: Instruction, alike: Alike) -> tuple[Instruction, list[Instruction]] | None:
+    """The addition that the result of a collective reaches, alone, and the linear operations that
+    it goes through."""
+    groups, forms = devices_of(i), list[Instruction]()
     while True:
         if i.is_root or len(i.users) != 1:
             return None
@@ -187,10 +218,11 @@ def added_to(i: Instruction, alike: Alike) -> Instruction | None:
         if reader.has_control_edges or list(reader.operands).count(i) != 1:
             return None
         if reader.opcode == "add":
-            return reader
+            return reader, forms
         if not is_linear(reader, i, groups, alike):
             return None
         i = reader
+        forms.append(i)
 
 
 def is_linear(f: Instruction, x: Instruction, groups: Groups | None, alike: Alike) -> bool:
