@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from hloom import api
+from hloom.tools import communication
 from hloom.tools.terminal import (
     AsJson,
     InputFile,
@@ -58,6 +59,7 @@ def explain(
     only: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only what names this instruction.")
     ] = None,
+    mesh: communication.MeshText = "",
     top: Annotated[int, typer.Option(help="Rows in the table; 0 is all.", min=0)] = 40,
     as_json: AsJson = False,
 ) -> None:
@@ -71,7 +73,7 @@ def explain(
     [bold]concurrency[/bold]: which steps run side by side, and why others wait.
     [bold]sharding[/bold]: how each value is cut over devices, and from where that came.
     [bold]partition[/bold]: which collectives that brings in, for what, along which axis, how many
-    bytes; what is computed whole all the same.
+    bytes; what is computed whole all the same. [bold]--mesh[/bold] names the axes.
 
     [bold]Examples[/bold]
 
@@ -81,11 +83,12 @@ def explain(
 
       hloom explain step.hlo sharding %dot.3
 
-      hloom explain step.hlo partition
+      hloom explain step.hlo partition --mesh data=4,model=2
 
       hloom explain step.hlo fallback --json
     """
-    explained = api.explained(read(file).module, topic.value)
+    axes = communication.mesh_of(mesh)
+    explained = api.explained(read(file).module, topic.value, mesh=axes)
     only = value if only is None else only
     if only is not None:
         explained = explained.about(only)

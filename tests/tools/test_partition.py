@@ -35,6 +35,22 @@ def test_explain_partition(run, sharded) -> None:
     assert row["value"] == "y" and row["size_bytes"] == 16 * 16 * 4
 
 
+def test_a_mesh_names_the_axes_of_tiles(run, tmp_path) -> None:
+    path = tmp_path / "tiles.hlo"
+    path.write_text("""HloModule m, num_partitions=8
+ENTRY e {
+  x = f32[16,8] parameter(0), sharding={devices=[4,2]<=[8]}
+  w = f32[8,16] parameter(1), sharding={devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}
+  ROOT y = f32[16,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+    sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}
+}""")
+    assert "all-reduce along model" not in run("explain", path, "partition").stdout
+    out = run("explain", path, "partition", "--mesh", "data=4,model=2").stdout
+    assert "all-reduce along model" in out
+    assert run("explain", path, "partition", "--mesh", "data=3").exit_code == 2
+    assert run("explain", path, "memory", "--mesh", "data=8").exit_code == 2
+
+
 def test_explain_sharding_of_a_value(run, sharded) -> None:
     out = run("explain", sharded, "sharding", "%y").stdout
     assert "[{'data'}, {}]" in out and "%y (dot)" in out

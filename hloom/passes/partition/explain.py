@@ -63,6 +63,12 @@ def explained_partition(module: Module, mesh: MeshAxes | None = None) -> Explain
             hint="it needs shardings of several devices, and no collectives but in regions "
             "that the shardings call manual",
         )
+    if mesh is not None and mesh.device_count != cut.num_partitions:
+        raise UsageError(
+            f"the mesh has {mesh.device_count} devices, the program {cut.num_partitions} "
+            "partitions",
+            rule="partition",
+        )
     for step in PREPARED:
         step.run(cut)
     mesh = mesh or named_mesh(cut)

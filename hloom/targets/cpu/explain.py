@@ -16,7 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 from hloom.base.clock import StageClock
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import HloError, UsageError
 from hloom.base.options import Options
 from hloom.codegen.llvm.machine import Machine
 from hloom.ir.copy import copy_module
@@ -38,6 +38,7 @@ from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.recovery import compiled, in_spite
 from hloom.targets.cpu.slow_paths import slow_paths
 from hloom.targets.cpu.target import CpuTarget
+from hloom.types.mesh import MeshAxes
 
 T = TypeVar("T")
 ROW_MAJOR = "every kernel writes row by row"
@@ -76,14 +77,25 @@ class Explained:
         return [(verdict, why, n) for (verdict, why), n in counts_.most_common()]
 
 
-def explained(module: Module, topic: str, machine: Machine | None = None) -> Explained:
-    """The decisions about one topic (a key of `EXPLANATIONS`) for a module, left as it is."""
+def explained(
+    module: Module,
+    topic: str,
+    machine: Machine | None = None,
+    *,
+    mesh: MeshAxes | None = None,
+) -> Explained:
+    """The decisions about one topic (a key of `EXPLANATIONS`) for a module, left as it is. `mesh`
+    names the axes of the devices that `partition` communicates along."""
     if topic not in EXPLANATIONS:
         raise HloError(
             f"nothing is known about {topic!r}", hint=f"topics: {', '.join(EXPLANATIONS)}"
         )
+    if mesh is not None and topic != "partition":
+        raise UsageError(f"a mesh says nothing of {topic}", hint="it names axes of `partition`")
     verify(module)
     target = CpuTarget(machine or Machine.host(), is_strict=is_strict(Options()))
+    if mesh is not None:
+        return Explained(topic, _partition(module, target, mesh))
     return Explained(topic, EXPLANATIONS[topic](copy_module(module), target))
 
 
@@ -305,9 +317,9 @@ def _sharding(module: Module, target: CpuTarget) -> list[Row]:
 # -- partitioning
 
 
-def _partition(module: Module, target: CpuTarget) -> list[Row]:
+def _partition(module: Module, target: CpuTarget, mesh: MeshAxes | None = None) -> list[Row]:
     """What is communicated, and what every device computes alike, most bytes first."""
-    explained_ = explained_partition(module)
+    explained_ = explained_partition(module, mesh)
     rows = []
     for r in explained_.inserted:
         c = r.communication
