@@ -387,6 +387,7 @@ OTHER_RULES = {
     "ragged-dot": "A ragged-dot has one ragged dimension, and sizes of one dimension.",
     "recursion": "No function calls itself.",
     "resource": "The bytes of a constant are in the file.",
+    "result-output": "The file that is to tell what became of a command can be written.",
     "rng-state": "A random state is u64 or u32, of at least 128 bits and at most 64 words.",
     "rng-type": "Random values are drawn of types that have them.",
     "root-shape": "A computation returns what its signature says.",

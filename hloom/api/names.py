@@ -8,9 +8,11 @@ from hloom.analysis.cost import module_cost as module_cost
 from hloom.analysis.statistics import Statistics as Statistics
 from hloom.analysis.statistics import module_statistics as module_statistics
 from hloom.analysis.trip_count import trip_count as trip_count
+from hloom.base.clock import StageClock as StageClock
 from hloom.base.diagnostics import EvalError as EvalError
 from hloom.base.diagnostics import HloError as HloError
 from hloom.base.diagnostics import ParseError as ParseError
+from hloom.base.diagnostics import UnsupportedError as UnsupportedError
 from hloom.base.diagnostics import UsageError as UsageError
 from hloom.base.diagnostics import VerifyError as VerifyError
 from hloom.base.diagnostics import did_you_mean as did_you_mean
@@ -26,6 +28,7 @@ from hloom.codegen.llvm.c_versions import versions_object as versions_object
 from hloom.codegen.llvm.c_weights import weights_bytes as weights_bytes
 from hloom.codegen.llvm.c_weights import weights_object as weights_object
 from hloom.codegen.llvm.machine import Machine as Machine
+from hloom.codegen.llvm.other_machine import other_machine as other_machine
 from hloom.compiler import compile_module as compile_module
 from hloom.compiler import compile_saved as compile_saved
 from hloom.compiler import load_compiled as load_compiled

@@ -1,6 +1,6 @@
 """Compiling for the machine that a topology names, which may be another than this one.
 
-A topology's triple and features are empty where they are this machine's. A program for a machine
+A topology's triple, cpu and features are empty where they are this machine's. A program for one
 that can do what this one cannot is compiled, can be asked and saved, and fails when it is run.
 """
 
@@ -19,6 +19,7 @@ from hloom.api import (
     copy_module,
     cpu_target,
     module_cost,
+    other_machine,
     verify,
 )
 
@@ -36,13 +37,14 @@ class ForeignExecutable:
 
 
 def machine_of(topology: bytes) -> Machine | None:
-    """The machine of a saved topology; None where it is this one."""
+    """The machine of a saved topology; None where it is this one. Names that LLVM does not know
+    are errors: it would end the process, or leave them out."""
     lines = [line.partition(" ") for line in topology.decode(errors="replace").split("\n")]
     facts = {name: value for name, _, value in lines}
-    triple, features = facts.get("triple", ""), facts.get("features", "")
-    if not triple and not features:
+    triple, cpu, features = [facts.get(name, "") for name in ("triple", "cpu", "features")]
+    if not triple and not cpu and not features:
         return None
-    return Machine.of(triple or Machine.host().triple, features=features)
+    return other_machine(triple, cpu, features)
 
 
 def compiled_for(

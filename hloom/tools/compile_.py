@@ -17,6 +17,7 @@ from hloom.aot.report import library_report, report_text
 from hloom.aot.tensors_in_file import named_in_file
 from hloom.tools.evaluate import progress
 from hloom.tools.opt import OPTION_WORDS
+from hloom.tools.result_file import STAGES, ResultOutput, with_result
 from hloom.tools.run import TargetName, Threads, compiled
 from hloom.tools.saved import SAVED_ENDING
 from hloom.tools.terminal import (
@@ -89,6 +90,7 @@ MOST_NAMES = 8
 
 
 @guarded
+@with_result
 def compile_(
     ctx: typer.Context,
     files: Files,
@@ -109,6 +111,7 @@ def compile_(
     versions: Versions = "",
     buckets: Buckets = [],  # noqa: B006
     report: Report = False,
+    result_output: ResultOutput = None,
     as_json: AsJson = False,
 ) -> None:
     """Compile to a file that `hloom run` loads in milliseconds, or to a C library.
@@ -127,28 +130,27 @@ def compile_(
 
       hloom compile step.hlo -o libstep.a --target_triple=aarch64-linux-gnu --target_cpu=neoverse-n1
     """
+    clock: api.StageClock = ctx.meta[STAGES]
     words, sizes = ctx.meta.get(OPTION_WORDS, []), sizes_of_words(buckets)
-    modules = _modules(files, shapes, sizes, asked := (replicas, partitions, spmd))
+    with clock.stage("read"):
+        modules = _modules(files, shapes, sizes, asked := (replicas, partitions, spmd))
     names = {"argument_names": _split(argument_names), "result_names": _split(result_names)}
-    of_libraries: dict[str, Any] = {
-        "header_path": header,
-        "name": name or None,
-        "weights": weights,
-        "named_weights": named_weights,
-        "pool": pool,
-        "versions": _split(versions) or (),
-        "buckets": sizes or None,
-    }
+    of_libraries: dict[str, Any] = {"header_path": header, "name": name or None, "pool": pool}
+    of_libraries |= {"weights": weights, "named_weights": named_weights}
+    of_libraries |= {"versions": _split(versions) or (), "buckets": sizes or None}
     if kind_of(output):
         of_libraries |= {"options": words, "target": target}
         of_libraries |= _named(named_weights, weights, files, modules, bool(sizes))
         of_libraries["threads"] = 1 if threads is None else threads
-        sized = _of_sizes(files[0], shapes, asked) if len(files) == 1 else modules
-        programs: Any = sized if sizes else _by_file(files, modules)
-        _tell_of(export_c(programs, output, **names, **of_libraries), as_json, report)
+        programs = _programs(files, shapes, sizes, asked, modules)
+        with clock.stage("compile"):
+            library = export_c(programs, output, **names, **of_libraries)
+        _tell_of(library, as_json, report)
     else:
         _refuse_options_of_libraries({**of_libraries, "report": report}, len(files), output)
-        _compile_saved(modules[0], output, threads, words, target, names, as_json)
+        with clock.stage("compile"):
+            program = _saved(modules[0], output, threads, words, target, names)
+        _tell_of_saved(program, output, as_json)
 
 
 def _check_ending(output: Path) -> None:
@@ -222,8 +224,21 @@ def _refuse_options_of_libraries(options: dict[str, Any], count: int, output: Pa
         )
 
 
+def _programs(
+    files: list[str],
+    shapes: str,
+    sizes: dict[str, tuple[int, ...]],
+    asked: _Asked,
+    modules: list[api.Module],
+) -> Any:
+    """What a C library is made of, as `export_c` takes it."""
+    if not sizes:
+        return _by_file(files, modules)
+    return _of_sizes(files[0], shapes, asked) if len(files) == 1 else modules
+
+
 def _by_file(files: list[str], modules: list[api.Module]) -> api.Module | dict[str, api.Module]:
-    """What a C library is made of: a program, or several by the names of their files."""
+    """Of one size: a program, or several by the names of their files."""
     keys = [Path(file).stem for file in files]
     if len(set(keys)) < len(keys):
         raise api.UsageError(
@@ -232,16 +247,7 @@ def _by_file(files: list[str], modules: list[api.Module]) -> api.Module | dict[s
     return dict(zip(keys, modules)) if len(files) > 1 else modules[0]
 
 
-def _compile_saved(
-    module: api.Module,
-    output: Path,
-    threads: int | None,
-    words: list[str],
-    target: str,
-    names: dict[str, list[str] | None],
-    as_json: bool,
-) -> None:
-    program = _saved(module, output, threads, words, target, names)
+def _tell_of_saved(program: Any, output: Path, as_json: bool) -> None:
     size = output.stat().st_size
     if as_json:
         write_json({"file": str(output), "bytes": size, "program": _about(program)})

@@ -41,6 +41,16 @@ def topology_of(table, **options):
     return made("topology")
 
 
+def text_of(table, topology):
+    """Its saved form."""
+    kept = table.call("TopologyDescription_Serialize", topology=topology)
+    return ctypes.string_at(kept("serialized_bytes"), kept("serialized_bytes_size"))
+
+
+def print_of(table, topology):
+    return table.call("TopologyDescription_Fingerprint", topology=topology)("fingerprint")
+
+
 def test_no_entry_is_null(table):
     assert len(names()) > 130
     assert [n for n in names() if not table.pointer(n)] == []
@@ -68,22 +78,52 @@ def test_clients_have_the_devices_asked_for(table):
 
 def test_topologies_are_saved_and_make_clients(table):
     topology = topology_of(table, cpu_device_count=5)
-    kept = table.call("TopologyDescription_Serialize", topology=topology)
-    text = ctypes.string_at(kept("serialized_bytes"), kept("serialized_bytes_size"))
+    text = text_of(table, topology)
     again = table.call(
         "TopologyDescription_Deserialize",
         serialized_topology=text,
         serialized_topology_size=len(text),
     )("topology")
-    prints = [
-        table.call("TopologyDescription_Fingerprint", topology=t)("fingerprint")
-        for t in (topology, again)
-    ]
-    assert prints[0] == prints[1]
+    assert print_of(table, topology) == print_of(table, again)
     client = client_of(table, topology=text.decode())
     assert table.call("Client_Devices", client=client)("num_devices") == 5
     with pytest.raises(Failed, match="no topology of hloom"):
         client_of(table, topology="something else")
+
+
+def test_topologies_carry_the_machine(table):
+    """Two processes of four devices, for a machine with options of its own."""
+    avx2 = {"cpu": "haswell", "features": "+avx2,+fma"}
+    of_avx2, same, of_cpu, of_features = [
+        topology_of(table, num_nodes=2, cpu_device_count=4, triple="x86_64-linux-gnu", **options)
+        for options in (avx2, avx2, {**avx2, "cpu": "znver4"}, {**avx2, "features": "+avx2"})
+    ]
+    text = text_of(table, of_avx2)
+    again = table.call(
+        "TopologyDescription_Deserialize",
+        serialized_topology=text,
+        serialized_topology_size=len(text),
+    )("topology")
+    listed = table.call("TopologyDescription_GetDeviceDescriptions", topology=again)
+    assert listed("num_descriptions") == 8
+    assert text_of(table, again) == text == text_of(table, same)
+    for other in (of_cpu, of_features):
+        assert text_of(table, other) != text
+        assert print_of(table, other) != print_of(table, of_avx2) == print_of(table, again)
+
+
+@NEEDS_JAXLIB
+def test_the_processor_of_a_topology_is_compiled_for(table):
+    baseline = "x86-64" if OTHER == "aarch64" else "generic"
+    topology = topology_of(table, cpu=baseline)
+    made = table.call("Compile", topology=topology, program=hlo(table))("executable")
+    client = client_of(table)
+    loaded = table.call("Client_Load", client=client, executable=made)("loaded_executable")
+    assert run(table, client, loaded) == [2.0] * 8
+    for unknown in ({"cpu": "nosuch"}, {"features": "+nosuch"}, {"triple": "nosuch-linux-gnu"}):
+        topology = topology_of(table, **unknown)
+        with pytest.raises(Failed, match="nosuch"):
+            table.call("Compile", topology=topology, program=hlo(table))
 
 
 @NEEDS_JAXLIB

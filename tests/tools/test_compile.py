@@ -155,3 +155,36 @@ def test_a_report_of_a_c_library(run, tmp_path):
     )
     saved = run("compile", tmp_path / "step.hlo", "-o", tmp_path / "x.hloom", "--report")
     assert saved.exit_code == 2 and "--report is for C libraries" in saved.output
+
+
+def result_of(run, tmp_path, *words):
+    path = tmp_path / "result.json"
+    done = run("compile", *words, "--result_output_file", str(path))
+    result = json.loads(path.read_text())
+    assert result["ok"] == (done.exit_code == 0) == (result["status"]["code"] == 0)
+    return result["status"], result["statistics"]
+
+
+def test_what_became_of_it_stands_in_a_file(run, tmp_path):
+    """Status and statistics, whether it works or not."""
+    program, broken = tmp_path / "a.hlo", tmp_path / "broken.hlo"
+    program.write_text(TEXT)
+    broken.write_text("HloModule m\nENTRY {")
+    for name in ("a.hloom", "liba.a"):
+        status, statistics = result_of(run, tmp_path, str(program), "-o", str(tmp_path / name))
+        assert status["name"] == "OK" and statistics["peak_memory_bytes"] > 0
+        seconds = statistics["seconds"]
+        assert 0 < seconds["read"] + seconds["compile"] <= seconds["total"]
+    status, statistics = result_of(run, tmp_path, str(broken), "-o", str(tmp_path / "b.a"))
+    assert status["name"] == "INVALID_ARGUMENT" and status["line"] == 2
+    assert status["exit_code"] == 1 and "compile" not in statistics["seconds"]
+    program.write_text(TEXT.replace("steps", "steps, num_partitions=2"))
+    status, _ = result_of(run, tmp_path, str(program), "-o", str(tmp_path / "b.a"))
+    assert (status["code"], status["name"]) == (12, "UNIMPLEMENTED")
+
+
+def test_a_result_file_that_cannot_be_written(run, tmp_path):
+    done = written(run, tmp_path, "--result-output", str(tmp_path / "none" / "r.json"))
+    assert done.exit_code == 2 and "r.json: No such file" in done.stderr
+    done = run("compile", "none.hlo", "-o", "a.a", "--result-output", str(tmp_path / "no" / "r"))
+    assert "cannot read none.hlo" in done.stderr and "cannot write" in done.stderr

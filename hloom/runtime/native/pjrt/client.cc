@@ -43,6 +43,7 @@ PJRT_Error* Client_Create(PJRT_Client_Create_Args* a) {
       return error;
     auto all = new_topology(std::move(counts));
     all->triple = topology->triple;
+    all->cpu = topology->cpu;
     all->features = topology->features;
     topology = std::move(all);
   }

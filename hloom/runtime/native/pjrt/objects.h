@@ -131,11 +131,11 @@ struct PJRT_DeviceDescription {
   std::string text, debug_text;
 };
 
-// `triple` and `features` are empty where they are this machine's.
+// `triple`, `cpu` and `features` are empty where they are this machine's.
 struct PJRT_TopologyDescription {
   std::vector<std::unique_ptr<PJRT_DeviceDescription>> devices;
   std::vector<PJRT_DeviceDescription*> listed;
-  std::string triple, features;
+  std::string triple, cpu, features;
   std::vector<int64_t> counts;  // of devices, process by process
 };
 

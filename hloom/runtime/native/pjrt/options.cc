@@ -16,6 +16,7 @@ constexpr Known kKnown[] = {
     {"max_inflight_computations", PJRT_NamedValue_kInt64},
     {"collectives", PJRT_NamedValue_kString},
     {"triple", PJRT_NamedValue_kString},
+    {"cpu", PJRT_NamedValue_kString},
     {"features", PJRT_NamedValue_kString},
     {"topology", PJRT_NamedValue_kString},
     // What JAX says of the processes of a distributed program.

@@ -30,8 +30,8 @@ namespace {
 std::string topology_text(const PJRT_TopologyDescription& topology) {
   std::string counts;
   for (int64_t count : topology.counts) counts += " " + std::to_string(count);
-  return "hloom topology 1\ndevices" + counts + "\ntriple " + topology.triple + "\nfeatures " +
-         topology.features + "\n";
+  return "hloom topology 1\ndevices" + counts + "\ntriple " + topology.triple + "\ncpu " +
+         topology.cpu + "\nfeatures " + topology.features + "\n";
 }
 
 constexpr int64_t kMostDevices = 4096;
@@ -66,6 +66,7 @@ std::unique_ptr<PJRT_TopologyDescription> topology_of(const std::string& text, P
   }
   auto made = new_topology(std::move(counts));
   made->triple = lines["triple"];
+  made->cpu = lines["cpu"];
   made->features = lines["features"];
   return made;
 }
@@ -92,10 +93,11 @@ std::unique_ptr<PJRT_TopologyDescription> topology_from(const PJRT_NamedValue* o
   }
   auto made = new_topology({device_count});
   for (auto* device : made->listed) device->process = static_cast<int>(process);
-  if (auto* given = option(options, count, "triple", PJRT_NamedValue_kString))
-    made->triple.assign(given->string_value, given->value_size);
-  if (auto* given = option(options, count, "features", PJRT_NamedValue_kString))
-    made->features.assign(given->string_value, given->value_size);
+  const std::pair<const char*, std::string*> of_machine[] = {
+      {"triple", &made->triple}, {"cpu", &made->cpu}, {"features", &made->features}};
+  for (auto [name, place] : of_machine)
+    if (auto* given = option(options, count, name, PJRT_NamedValue_kString))
+      place->assign(given->string_value, given->value_size);
   return made;
 }
 
@@ -108,6 +110,7 @@ PJRT_Error* TopologyDescription_Create(PJRT_TopologyDescription_Create_Args* a) 
   if (size != nullptr && size->int64_value > 1) {
     auto all = new_topology(std::vector<int64_t>(size->int64_value, made->counts[0]));
     all->triple = std::move(made->triple);
+    all->cpu = std::move(made->cpu);
     all->features = std::move(made->features);
     made = std::move(all);
   }
@@ -148,7 +151,8 @@ PJRT_Error* TopologyDescription_Deserialize(PJRT_TopologyDescription_Deserialize
 
 PJRT_Error* TopologyDescription_Fingerprint(PJRT_TopologyDescription_Fingerprint_Args* a) {
   std::string text = topology_text(*a->topology);
-  if (a->topology->triple.empty() && a->topology->features.empty()) {  // this processor, then
+  if (a->topology->triple.empty() && a->topology->cpu.empty() &&
+      a->topology->features.empty()) {  // this processor, then
     uint32_t words[128];
     int32_t count = hl_processor(words, 128);
     text.append(reinterpret_cast<const char*>(words),
