@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -106,3 +107,22 @@ def test_a_wheel_is_checked_without_compiler_home_and_folders(monkeypatch, tmp_p
     monkeypatch.setattr(check_wheel, "run", lambda *_: json.dumps({"ok": False}))
     with pytest.raises(SystemExit, match="hloom doctor"):
         check_wheel.check(WHEEL, tmp_path, with_jax=False)
+
+
+ALGORITHMS = (
+    "transform copy copy_n fill fill_n sort merge reverse rotate unique remove "
+    "replace move swap generate equal accumulate reduce iota partition includes advance distance"
+).split()
+CALL = re.compile(rf"(?<![\w:.>])({'|'.join(ALGORITHMS)})\(")
+
+
+def test_no_function_is_called_as_an_algorithm_of_another_standard_library():
+    """Pointers to `std::complex` let a plain name be looked for in `std`, too: of two `transform`
+    the one of libc++, which wheels are built with, was the better match, and it did not compile."""
+    native = ROOT / "hloom" / "runtime" / "native"
+    sources = [p for p in native.rglob("*") if p.suffix in (".cc", ".h", ".inc")]
+    texts = {p.name: p.read_text() for p in sources}
+    complex_ = {name: text for name, text in texts.items() if "std::complex" in text}
+    assert complex_
+    assert not {name: CALL.findall(text) for name, text in complex_.items() if CALL.search(text)}
+    assert CALL.findall("transform(x.data(), 1); std::copy(a, b); e.fill(x)") == ["transform"]

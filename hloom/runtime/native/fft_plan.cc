@@ -148,7 +148,7 @@ using Complex = std::complex<double>;
 
 // The transform of x[0], x[stride], ..., n of them, to y; for the spectrum of the chirp any
 // algorithm will do. w: the roots of N = n * stride.
-void transform(const Complex* x, Complex* y, int64_t n, int64_t stride, const Complex* w) {
+void transform_rows(const Complex* x, Complex* y, int64_t n, int64_t stride, const Complex* w) {
   if (n == 1) {
     y[0] = x[0];
     return;
@@ -156,7 +156,7 @@ void transform(const Complex* x, Complex* y, int64_t n, int64_t stride, const Co
   int64_t p = 2;
   while (n % p != 0) p++;
   int64_t m = n / p, all = n * stride;
-  for (int64_t r = 0; r < p; r++) transform(x + r * stride, y + r * m, m, stride * p, w);
+  for (int64_t r = 0; r < p; r++) transform_rows(x + r * stride, y + r * m, m, stride * p, w);
   Complex part[7];
   for (int64_t k = 0; k < m; k++) {
     for (int64_t r = 0; r < p; r++) part[r] = y[r * m + k] * w[r * k * stride];
@@ -211,7 +211,7 @@ void add_chirp(FftPlan<T>& plan) {
     root(k, m, &c, &s);
     roots[k] = Complex(c, s);
   }
-  transform(turned.data(), spectrum.data(), m, 1, roots.data());
+  transform_rows(turned.data(), spectrum.data(), m, 1, roots.data());
   for (int64_t k = 0; k < m; k++) {
     plan.spectrum[2 * k] = (T)(spectrum[k].real() / m);
     plan.spectrum[2 * k + 1] = (T)(spectrum[k].imag() / m);
