@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from hloom.base.diagnostics import EvalError
+from hloom.interp import elementwise_complex as of_complex
 from hloom.interp import elementwise_real as of_real
 from hloom.interp.context import EvalContext
-from hloom.interp.elementwise import no_meaning
 from hloom.interp.elementwise_number import Array, bits_of, widened
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
@@ -45,11 +44,12 @@ def total_order(x: Array, dtype: DType) -> Array:
 
 @MEANING.of("compare")
 def compare(i: Instruction, context: EvalContext, x: Array, y: Array) -> Array:
-    """x DIRECTION y; floats as IEEE compares them unless the type is TOTALORDER."""
+    """x DIRECTION y; floats as IEEE compares them unless the type is TOTALORDER, complex numbers
+    by their real parts, then by the imaginary ones."""
     dtype = i.operands[0].shape.dtype
     relation = _RELATIONS[i.attrs.direction]
     if dtype.is_complex and i.attrs.direction not in ("EQ", "NE"):
-        raise EvalError(f"complex numbers have no order ({dtype})", instruction=f"%{i.name}")
+        return of_complex.in_order(i.attrs.direction, x, y)
     if dtype.is_floating and i.attrs.type == "TOTALORDER":
         return np.asarray(relation(total_order(x, dtype), total_order(y, dtype)))
     return np.asarray(relation(widened(x, dtype), widened(y, i.operands[1].shape.dtype)))
@@ -69,10 +69,10 @@ def select(
 def clamp(i: Instruction, context: EvalContext, low: Array, x: Array, high: Array) -> Array:
     """min(max(x, low), high): high wins where it is below low; NaN anywhere gives NaN."""
     dtype = i.operands[1].shape.dtype
-    if dtype.is_complex:
-        raise no_meaning(i, dtype)
     shape = x.shape if x.ndim >= max(low.ndim, high.ndim) else np.broadcast(low, x, high).shape
-    if dtype.is_floating:
+    if dtype.is_complex:
+        result = of_complex.minimum(of_complex.maximum(x, low), high)
+    elif dtype.is_floating:
         wide = [widened(v, dtype) for v in (low, x, high)]
         result = of_real.minimum(of_real.maximum(wide[1], wide[0]), wide[2])
     else:

@@ -276,10 +276,39 @@ COMPLEX_UNARY: dict[str, Callable[[Array], Array]] = {
     "tanh": np.tanh,
 }
 
+
+def in_order(direction: str, x: Array, y: Array) -> Array:
+    """x DIRECTION y for GT, GE, LT and LE: by the real parts, and where they are equal by the
+    imaginary ones, as StableHLO orders complex numbers."""
+    strict, last = _ORDERS[direction]
+    a, c = np.real(x), np.real(y)
+    return strict(a, c) | ((a == c) & last(np.imag(x), np.imag(y)))
+
+
+_ORDERS: dict[str, tuple[Callable[..., Array], Callable[..., Array]]] = {
+    "GT": (np.greater, np.greater),
+    "GE": (np.greater, np.greater_equal),
+    "LT": (np.less, np.less),
+    "LE": (np.less, np.less_equal),
+}
+
+
+def maximum(x: Array, y: Array) -> Array:
+    """The later in that order; y where a NaN is in the way."""
+    return np.where(in_order("GT", x, y), x, y)
+
+
+def minimum(x: Array, y: Array) -> Array:
+    """The earlier in that order; y where a NaN is in the way."""
+    return np.where(in_order("LT", x, y), x, y)
+
+
 COMPLEX_BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
     "atan2": angle_of,
     "divide": divide,
+    "maximum": maximum,
+    "minimum": minimum,
     "multiply": multiply,
     "power": power,
     "subtract": np.subtract,

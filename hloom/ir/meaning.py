@@ -72,19 +72,8 @@ def _rng_bits(i: Instruction) -> str | None:
     return f"there are no random bits of type {bits.text_without_layout}"
 
 
-def _compare(i: Instruction) -> str | None:
-    x = i.operands[0].shape
-    if not x.dtype.is_complex or i.attrs.direction in ("EQ", "NE"):
-        return None
-    return (
-        f"complex numbers have no order: compare {i.attrs.direction} of {x.text_without_layout} "
-        "(EQ and NE are defined)"
-    )
-
-
 _CHECKS: dict[str, Callable[[Instruction], str | None]] = {
     "bitcast": _bitcast,
-    "compare": _compare,
     "rng-bit-generator": _rng_bits,
     "ragged-dot": _ragged_dot,
     "stochastic-convert": _stochastic_convert,

@@ -15,7 +15,7 @@ A move stands where
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from hloom.analysis.alias_spaces import MOVE, NO_SPACES, EntrySpaces, moved_to
@@ -52,6 +52,19 @@ PLACEMENTS = {"pinned_host": HOST_MEMORY_SPACE, "unpinned_host": 6, "device": DE
 _CALLS = {"MoveToHost": HOST_MEMORY_SPACE, "MoveToDevice": DEFAULT_MEMORY_SPACE}
 
 
+def forget_foreign_spaces(module: Module, device: Device) -> dict[int, Instruction]:
+    """Take the spaces that a device lacks out of a module that was written for another machine, so
+    that their values are in its default memory. Each such space, and who first spoke of it.
+    """
+    here = {space.id for space in device.memory_spaces}
+    foreign = {s: i for s, i in _named_spaces(module).items() if s not in here}
+    if foreign:
+        for i in module.instructions():
+            i.shape = _plain(i.shape, foreign)
+        _map_entry_layout(module, lambda s: _plain(s, foreign))
+    return foreign
+
+
 def take_spaces(module: Module, device: Device) -> EntrySpaces:
     """Turn what shapes say of memory spaces into moves; the spaces of the caller's arrays.
 
@@ -75,11 +88,14 @@ def take_spaces(module: Module, device: Device) -> EntrySpaces:
     for c in module.computations:
         for i in c.instructions:
             i.shape = _plain(i.shape)
-    if module.entry_layout is not None:
-        parts = tuple([_plain(s) for s in module.entry_layout.parameters])
-        result = _plain(module.entry_layout.result)
-        module.entry_layout = replace(module.entry_layout, parameters=parts, result=result)
+    _map_entry_layout(module, _plain)
     return entry
+
+
+def _map_entry_layout(module: Module, one: Callable[[Shape], Shape]) -> None:
+    if (layout := module.entry_layout) is not None:
+        parts = tuple([one(s) for s in layout.parameters])
+        module.entry_layout = replace(layout, parameters=parts, result=one(layout.result))
 
 
 def tell_spaces(module: Module, assignment: BufferAssignment) -> None:
@@ -297,15 +313,18 @@ def _in_order(s: Shape) -> Shape:
     return _with_space(s.bare.with_default_layouts(), space)
 
 
-def _plain(s: Shape) -> Shape:
-    """The shape without memory spaces."""
-    return _with_space(s, 0) if any(_spaces(s)) else s
+def _plain(s: Shape, of: Collection[int] | None = None) -> Shape:
+    """The shape without memory spaces, or without those."""
+    if not any(of is None or space in of for space in _spaces(s)):
+        return s
+    if s.is_tuple:
+        return tuple_shape([_plain(part, of) for part in s.elements])
+    return _with_space(s, DEFAULT_MEMORY_SPACE)
 
 
 def _with_space(s: Shape, space: int) -> Shape:
-    if s.is_tuple:
-        return tuple_shape([_with_space(part, space) for part in s.elements])
-    if not s.is_array or s.layout is None or s.layout.memory_space == space:
+    """An array in a memory space."""
+    if s.layout is None or s.layout.memory_space == space:
         return s
     return s.with_layout(s.layout.replace(memory_space=space))
 

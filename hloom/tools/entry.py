@@ -6,6 +6,8 @@ the process at once, with no traceback, whatever threads there are that Python w
 
 import os
 import sys
+import warnings
+from typing import Any
 
 INTERRUPTED = 130
 
@@ -14,6 +16,7 @@ def main() -> None:
     try:
         from hloom.tools.main import app
 
+        warnings.showwarning = _show_warning
         app(prog_name="hloom")
     except KeyboardInterrupt:
         _leave()
@@ -21,6 +24,11 @@ def main() -> None:
         if end.code == INTERRUPTED:
             _leave()
         raise
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one line, without the place in our code that gave it."""
+    print(f"warning: {message}", file=sys.stderr, flush=True)
 
 
 def _leave() -> None:

@@ -34,14 +34,20 @@ def one(dtype: DType) -> Any:
 
 
 def min_value(dtype: DType) -> Any:
-    """The smallest value: -infinity where the type has it, else the smallest finite one."""
+    """The smallest value: -infinity where the type has it, else the smallest finite one; of
+    complex types what is before all others by real, then by imaginary part."""
+    if dtype.is_complex:
+        return dtype.numpy.type(complex(-np.inf, -np.inf))
     if dtype.is_floating and dtype.has_infinity:
         return np.array([-np.inf], np.float32).astype(dtype.numpy)[0]
     return min_finite_value(dtype)
 
 
 def max_value(dtype: DType) -> Any:
-    """The largest value: infinity where the type has it, else the largest finite one."""
+    """The largest value: infinity where the type has it, else the largest finite one; of complex
+    types what is behind all others by real, then by imaginary part."""
+    if dtype.is_complex:
+        return dtype.numpy.type(complex(np.inf, np.inf))
     if dtype.is_floating and dtype.has_infinity:
         return np.array([np.inf], np.float32).astype(dtype.numpy)[0]
     return max_finite_value(dtype)

@@ -102,7 +102,7 @@ def test_a_target_is_one_file(interpreter):
 
 def test_a_memory_space_is_a_few_lines_of_a_file(tmp_path):
     with pytest.raises(hloom.HloError, match=r"has no memory space S\(3\)"):
-        hloom.compile(TEXT)
+        hloom.compile(TEXT, target="sim")
     sim = known_device("sim")
     space = MemorySpace(id=3, name="mine", size_bytes=4096, bandwidth_bytes_per_s=1e12)
     device = dataclasses.replace(sim, memory_spaces=(*sim.memory_spaces, space))
@@ -140,3 +140,20 @@ def test_a_processor_has_memory_of_the_host(space):
     executable = hloom.compile(TEXT.replace("S(3)", f"S({space})"))
     np.testing.assert_allclose(np.asarray(executable(x)), x - np.cos(x), rtol=1e-6)
     assert {a.space for a in executable.program.allocations} == {0, space}
+
+
+def test_a_program_of_a_machine_with_other_memory_runs_here():
+    text = """HloModule ahead, entry_computation_layout={(f32[8,16]{1,0:S(1)})->f32[8,16]{1,0}}
+ENTRY e {
+  p = f32[8,16]{1,0:S(1)} parameter(0)
+  cs = (f32[8,16]{1,0:S(3)}, f32[8,16]{1,0:S(1)}, u32[]{:S(2)}) copy-start(p)
+  n = f32[8,16]{1,0:S(1)} negate(p)
+  cd = f32[8,16]{1,0:S(3)} copy-done(cs)
+  ROOT r = f32[8,16]{1,0} subtract(cd, n)
+}"""
+    x = np.linspace(0, 1, 128, dtype=np.float32).reshape(8, 16)
+    with pytest.warns(UserWarning, match=r"%e/%p: .* no memory space S\(1\), S\(2\), S\(3\)"):
+        step = hloom.compile(text)
+    np.testing.assert_array_equal(np.asarray(step(x)), x + x)
+    with pytest.raises(hloom.HloError, match=r"has no memory space S\("):
+        hloom.compile(text, target="sim")

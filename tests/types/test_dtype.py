@@ -119,9 +119,10 @@ def test_special_limits():
     assert float(limits.zero(t.F8E8M0FNU)) == 2.0**-127
     assert np.isnan(limits.nan(t.C64).real)
     assert limits.max_value(t.PRED) and not limits.min_value(t.PRED)
-    for ask in (limits.max_value, limits.min_finite_value):
-        with pytest.raises(UsageError):
-            ask(t.C64)
+    assert limits.max_value(t.C64) == complex(np.inf, np.inf)
+    assert limits.min_value(t.C128) == complex(-np.inf, -np.inf)
+    with pytest.raises(UsageError):
+        limits.min_finite_value(t.C64)
     for ask in (limits.zero, limits.one, limits.max_value, limits.nan):
         with pytest.raises(UsageError):
             ask(t.TOKEN)

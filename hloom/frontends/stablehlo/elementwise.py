@@ -13,8 +13,9 @@ from hloom.ir.op import OPS
 
 SAME = (
     "abs add and atan2 ceil clamp complex convert count_leading_zeros divide floor imag is_finite "
-    "multiply negate not or popcnt power real remainder round_nearest_afz round_nearest_even "
-    "select shift_left shift_right_arithmetic shift_right_logical sign subtract xor bitcast_convert"
+    "maximum minimum multiply negate not or popcnt power real remainder round_nearest_afz "
+    "round_nearest_even select shift_left shift_right_arithmetic shift_right_logical sign "
+    "subtract xor bitcast_convert"
 ).split()
 """Without attributes that count, under the same name with `-` for `_`."""
 ACCURATE = (
@@ -56,29 +57,6 @@ for _name in SAME:
     IMPORT.add(f"stablehlo.{_name}", same(_name.replace("_", "-")))
 for _name in ACCURATE:
     IMPORT.add(f"stablehlo.{_name}", accurate(_name.replace("_", "-")))
-
-
-def extremum(name: str, direction: str) -> Importer:
-    """The larger or smaller; of complex numbers, by the real parts and then the imaginary ones."""
-    plain = same(name)
-
-    def read(scope: Scope, op: Any) -> Instruction:
-        shape = scope.result_shape(op)
-        if not shape.dtype.is_complex:
-            return plain(scope, op)
-        x, y = scope.operands(op)
-        (a, b), (c, d) = ((scope.add("real", z), scope.add("imag", z)) for z in (x, y))
-        same_real = scope.add("compare", a, c, direction="EQ")
-        beyond = scope.add("compare", b, d, direction=direction)
-        first = scope.add("and", same_real, beyond)
-        first = scope.add("or", scope.add("compare", a, c, direction=direction), first)
-        return scope.emit("select", (first, x, y), shape)
-
-    return read
-
-
-IMPORT.add("stablehlo.maximum", extremum("maximum", "GT"))
-IMPORT.add("stablehlo.minimum", extremum("minimum", "LT"))
 
 
 @IMPORT.of("stablehlo.compare")

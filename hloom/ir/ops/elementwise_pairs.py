@@ -50,6 +50,22 @@ class LogicalPair(AnyPair):
         return infer.binary(x, y, infer.is_integer_or_pred, "integer or pred")
 
 
+class IntegerPair(AnyPair):
+    """A function of two arrays of integers."""
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        """The one shape of x and y, whose elements are integers."""
+        return infer.binary(x, y, infer.is_integer, "integer")
+
+
+class RealPair(AnyPair):
+    """A function of two arrays of integers or real floats."""
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        """The one shape of x and y, whose elements are integers or floats."""
+        return infer.binary(x, y, infer.is_real, "integer or floating-point")
+
+
 @op("add", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
 class Add(AnyPair):
     """out[i] = x + y; or for pred."""
@@ -90,16 +106,16 @@ class Divide(ArithmeticPair):
 
 @op("maximum", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE, IDEMPOTENT)
 class Maximum(AnyPair):
-    """out[i] = larger of the two; NaN wins."""
+    """out[i] = larger of the two; NaN wins. Complex numbers by real, then by imaginary part."""
 
 
 @op("minimum", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE, IDEMPOTENT)
 class Minimum(AnyPair):
-    """out[i] = smaller of the two; NaN wins."""
+    """out[i] = smaller of the two; NaN wins. Complex numbers by real, then by imaginary part."""
 
 
 @op("mulhi", ELEMENTWISE, COMMUTATIVE)
-class Mulhi(AnyPair):
+class Mulhi(IntegerPair):
     """out[i] = high half of the full integer product."""
 
 
@@ -119,22 +135,22 @@ class Power(ArithmeticPair):
 
 
 @op("remainder", ELEMENTWISE)
-class Remainder(ArithmeticPair):
+class Remainder(RealPair):
     """out[i] = remainder of truncating division, sign of x; x when an integer y is 0."""
 
 
 @op("shift-left", ELEMENTWISE)
-class ShiftLeft(ArithmeticPair):
+class ShiftLeft(IntegerPair):
     """out[i] = x << y; 0 when y is not below the width."""
 
 
 @op("shift-right-arithmetic", ELEMENTWISE)
-class ShiftRightArithmetic(ArithmeticPair):
+class ShiftRightArithmetic(IntegerPair):
     """out[i] = x >> y keeping the sign; all sign bits when y is not below the width."""
 
 
 @op("shift-right-logical", ELEMENTWISE)
-class ShiftRightLogical(ArithmeticPair):
+class ShiftRightLogical(IntegerPair):
     """out[i] = x >> y filling zeros; 0 when y is not below the width."""
 
 

@@ -20,6 +20,7 @@ from hloom.passes.expand.async_simplifier import AsyncSimplifier
 from hloom.passes.expand.batch_norm_expander import BatchNormExpander
 from hloom.passes.expand.bitcast_expander import BitcastExpander
 from hloom.passes.expand.buffer_remover import BufferRemover
+from hloom.passes.expand.complex_order_expander import ComplexOrderExpander
 from hloom.passes.expand.control_dep_rewriter import ControlDepRewriter
 from hloom.passes.expand.conv_canonicalization import ConvolutionCanonicalization
 from hloom.passes.expand.custom_call_expander import CustomCallExpander
@@ -79,6 +80,7 @@ EXPANSION: tuple[Pass, ...] = (
     ShuffleExpander(),  # slices and concatenations may have dynamic sizes in other dimensions
     BitcastExpander(),  # while layouts are those of the program
     DynamicPadder(),  # before anything that counts elements
+    ComplexOrderExpander(),  # before anything that asks for the opcode of a fold
     CustomCallExpander(),
     MapInliner(),
     ScanExpander(),  # leaves calls in its loops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from hloom.base.clock import StageClock
 from hloom.base.diagnostics import HloError
@@ -36,6 +36,7 @@ from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import least_memory_order, order_as_it_stands, stated_order
 from hloom.targets.cpu.apart import kept_apart
 from hloom.targets.cpu.device import device_of
+from hloom.targets.cpu.foreign_spaces import keep_foreign_spaces_here
 from hloom.targets.cpu.lowering import Lowering, UnsupportedError
 from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.planned import Lowered, Planned, Prepared
@@ -78,6 +79,7 @@ class Chooser(Protocol):
 class CpuTarget:
     """A processor to compile for, and how."""
 
+    keeps_foreign_spaces: ClassVar[bool] = True
     machine: Machine
     opt_level: int = 2
     kernel_device: Device | None = None
@@ -298,6 +300,8 @@ class CpuTarget:
         keep_own_sizes(module)
         with stage("passes"), blamed("step", "passes"):
             schedule, module.schedule = module.schedule, None
+            if self.keeps_foreign_spaces:
+                keep_foreign_spaces_here(module, self.device)
             spaces = take_spaces(module, self.device)
             result, records = cpu_pipeline(self.device, self.left_out).run_recorded(
                 module, self._passes()
