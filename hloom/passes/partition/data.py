@@ -42,11 +42,23 @@ def get_tuple_element(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
 
 @partitions("opt-barrier")
 def optimization_barrier(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
+    """What nobody reads behind a barrier stands in it as it is at hand."""
     values = walk.values[i.operands[0]]
-    tilings = [w or v.primary for w, v in zip(walk.wanted(i), values)]
+    tilings = [
+        w or v.primary if is_read else v.at_hand()
+        for w, v, is_read in zip(walk.wanted(i), values, _are_read(i))
+    ]
     bundle = walk.tuple_of(i.shape, iter([v.get(t) for v, t in zip(values, tilings)]))
     barrier = walk.b.emit_like(i, [bundle], bundle.shape)
     return walk.results(i, barrier, tilings)
+
+
+def _are_read(i: Instruction) -> list[bool]:
+    """For each leaf of a value whether somebody reads it."""
+    if not i.shape.is_tuple or i.is_root or any(u.opcode != "get-tuple-element" for u in i.users):
+        return [True] * i.shape.leaf_count
+    elements = {u.attrs.index for u in i.users}
+    return [k in elements for k, of in enumerate(i.shape.elements) for _ in range(of.leaf_count)]
 
 
 @partitions("domain")

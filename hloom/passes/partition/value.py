@@ -78,6 +78,13 @@ class TiledValue:
         """Whether it can be had in any tiling."""
         return self._make is not None
 
+    def at_hand(self) -> Tiling:
+        """How parts stand that are there, so that nothing has to be received; `primary` where there
+        are none, or only parts to be put together."""
+        if self.primary in self.forms:
+            return self.primary
+        return next((t for t in self.forms if not t.partial), self.primary)
+
     def cost(self, t: Tiling) -> float:
         """The price in bytes of having it under a tiling."""
         return self._cheapest(t)[0]

@@ -230,3 +230,17 @@ def test_arrays_without_elements_are_gathered_too(shape: str, body: str, result:
           x = f32[{shape}] parameter(0), sharding={{devices=[8,1]<=[8]}}
           {body}, sharding={{{target}}}
         }}""", 8)  # fmt: skip
+
+
+def test_what_nobody_reads_behind_a_barrier_is_not_gathered_for_it() -> None:
+    cut = cut_and_compared("""ENTRY main {
+      a = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+      b = f32[8,4] parameter(1), sharding={devices=[4,1]<=[4]}
+      n = f32[8,4] negate(a)
+      m = f32[8,4] negate(b)
+      t = (f32[8,4], f32[8,4]) tuple(n, m), sharding={{replicated},{devices=[4,1]<=[4]}}
+      held = (f32[8,4], f32[8,4]) opt-barrier(t), sharding={{replicated},{devices=[4,1]<=[4]}}
+      ROOT r = f32[8,4] get-tuple-element(held), index=1, sharding={devices=[4,1]<=[4]}
+    }""", 4)  # fmt: skip
+    assert not traffic(cut)
+    assert any(i.opcode == "opt-barrier" for i in cut.instructions())
