@@ -12,6 +12,7 @@ from functools import cache
 
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.program.call_site import CallSite
+from hloom.program.thunks.custom_call import PYTHON
 from hloom.runtime import ffi, lapack
 from hloom.runtime.native import library
 
@@ -63,11 +64,19 @@ def _missing(sites: Sequence[CallSite]) -> MissingHandlerError:
         if first.is_typed
         else f"No registered implementation for untyped custom call to {targets} for Host"
     )
+    hint = (
+        f"before compiling, hloom.runtime.ffi.register({first.target!r}, function) takes a Python "
+        "function, register_symbol(name, library, symbol) one of a shared library, "
+        "register_capsule(name, capsule) what jax.ffi has"
+    )
+    if first.target in PYTHON:
+        hint = (
+            "a function of Python is known only in the process of JAX that made the program: run "
+            "it there, or take pure_callback, io_callback and jax.debug out of it"
+        )
     return MissingHandlerError(
         missing,
         instruction=f"%{first.name}{more}",
         rule="custom-call-handler",
-        hint=f"before compiling, hloom.runtime.ffi.register({first.target!r}, function) takes a"
-        " Python function, register_symbol(name, library, symbol) one of a shared library,"
-        " register_capsule(name, capsule) what jax.ffi has",
+        hint=hint,
     )

@@ -29,6 +29,7 @@ from hloom.tools.terminal import (
     bytes_text,
     guarded,
     read,
+    warn,
     warn_of_elided,
     write_json,
 )
@@ -263,16 +264,28 @@ def _saved(
     target: str,
     names: dict[str, list[str] | None],
 ) -> Any:
-    """Write a program to a file; one for a machine that was named is not loaded here."""
+    """Write a program to a file; one for a machine that was named is not loaded here, nor is one
+    whose custom calls nobody handles here: whoever loads it gives it the handlers."""
     options = api.Options.parsed(words, api.Options.from_environment())
-    if any(options[name] for name in api.TARGET_OPTIONS):
-        with progress(f"compiling {module.name}") as stage:
-            return api.compile_saved(
-                module, output, options, target=target, progress=stage, **names
-            )
-    exe = compiled(module, threads, words, target)
-    exe.save(output, **names)
-    return exe.program
+    if not any(options[name] for name in api.TARGET_OPTIONS):
+        try:
+            exe = compiled(module, threads, words, target)
+        except api.HloError as error:
+            if error.rule != "custom-call-handler" or _calls_python(module):
+                raise
+            warn(f"{error.message}: who loads {output.name} needs a handler")
+        else:
+            exe.save(output, **names)
+            return exe.program
+    with progress(f"compiling {module.name}") as stage:
+        return api.compile_saved(module, output, options, target=target, progress=stage, **names)
+
+
+def _calls_python(module: api.Module) -> bool:
+    """Whether JAX put calls of functions in, which no other process knows."""
+    instructions = [i for c in module.computations_in_order() for i in c.instructions]
+    targets = [i.attrs.custom_call_target for i in instructions if i.opcode == "custom-call"]
+    return any("python" in t and "callback" in t for t in targets)
 
 
 def _split(names: str) -> list[str] | None:

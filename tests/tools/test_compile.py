@@ -188,3 +188,26 @@ def test_a_result_file_that_cannot_be_written(run, tmp_path):
     assert done.exit_code == 2 and "r.json: No such file" in done.stderr
     done = run("compile", "none.hlo", "-o", "a.a", "--result-output", str(tmp_path / "no" / "r"))
     assert "cannot read none.hlo" in done.stderr and "cannot write" in done.stderr
+
+
+CALLS = """HloModule calls
+ENTRY main {
+  x = f32[4] parameter(0)
+  ROOT y = f32[4] custom-call(x), custom_call_target="TARGET", api_version=API_VERSION_TYPED_FFI
+}
+"""
+
+
+def test_custom_calls_that_others_will_handle(run, tmp_path):
+    """C programs register handlers before they load a file; of Python's functions there is none."""
+    program, out = tmp_path / "calls.hlo", tmp_path / "calls.hloom"
+    program.write_text(CALLS.replace("TARGET", "tests.nobody_here"))
+    done = run("compile", str(program), "-o", str(out))
+    assert done.exit_code == 0 and "No FFI handler registered for tests.nobody_here" in done.stderr
+    assert "who loads calls.hloom needs a handler" in done.stderr
+    done = run("run", str(out))
+    assert done.exit_code != 0 and "tests.nobody_here" in done.stderr
+    out.unlink()
+    program.write_text(CALLS.replace("TARGET", "xla_ffi_python_cpu_callback"))
+    done = run("compile", str(program), "-o", str(out))
+    assert done.exit_code == 1 and "take pure_callback" in done.stderr and not out.exists()

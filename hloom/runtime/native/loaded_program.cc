@@ -252,7 +252,7 @@ class Builder {
     if (site.call == nullptr && in_.is_whole && parts_.is_foreign == 0)
       return refuse(problem_, HL_NOT_FOUND, "custom-call-handler",
                     joined({"no handler is registered for custom calls to '", target, "' (", name,
-                            "); without Python, the FFI extension of this plugin registers one"}));
+                            "); in C, hloom_rt_register or the plugin's FFI extension adds one"}));
     const auto& operands = buffers(row.operands);
     const auto& results = buffers(row.results);
     const auto& given = attributes(row.attributes);
