@@ -8,17 +8,12 @@ registers. The gradient keeps one sum for every place of the window instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.blocked_fold import blocked_loop, sum_restart
-from hloom.codegen.bounded_runs import Runs
+from hloom.codegen.depthwise_pack import DepthwiseWriter
 from hloom.codegen.depthwise_shape import DepthwiseTiling, Geometry, is_gradient
-from hloom.codegen.elements import Elements
-from hloom.codegen.gemm import Finish
-from hloom.codegen.gemm_pack import SQUARE
-from hloom.codegen.product import fastest
 from hloom.codegen.row_products import accumulator_type, multiply_add
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.device.device import Device
@@ -43,163 +38,6 @@ def depthwise_kernel(body: Body, i: Instruction, g: Geometry, device: Device) ->
     emitter = KernelEmitter(body, grid, device)
     writer(emitter, i, g, tiling).write()
     return emitter.finish()
-
-
-class DepthwiseWriter(Finish, Runs):
-    """What both forms have in common: packing the input."""
-
-    def __init__(
-        self, emitter: KernelEmitter, i: Instruction, g: Geometry, tiling: DepthwiseTiling
-    ) -> None:
-        Finish.__init__(self, emitter, i)
-        self.i, self.g, self.tiling = i, g, tiling
-        self.of = accumulator_type(i.shape.dtype)
-        self.labels = i.attrs.dim_labels
-        self.leaves = {x for x, _ in emitter.body.leaves}
-        self.part = ZERO
-        # Elements of a packed place.
-        self.place_size = tiling.width
-
-    def first_channel(self, block: Affine) -> tuple[Affine, Affine]:
-        """The first channel of a block, the last one moved back; and how many it then shares."""
-        width, channels = self.tiling.width, self.g.channels
-        start = block.times(width)
-        if channels % width == 0:
-            return start, ZERO
-        c = self.least(start, channels - width)
-        return c, start.plus(c.times(-1))
-
-    def read(
-        self, x: Instruction, image: Affine, row: Affine, column: Affine, c: Affine, left: bool
-    ) -> Value:
-        """An element of an activation, in the type of sums."""
-        e: Elements = self.e
-        labels = self.labels
-        if left:
-            spatial = labels.input_spatial_dimensions
-            first, channel = labels.input_batch_dimension, labels.input_feature_dimension
-            if is_gradient(self.i):
-                first, channel = channel, first
-        else:
-            spatial = labels.kernel_spatial_dimensions
-            first = labels.kernel_input_feature_dimension
-            channel = labels.kernel_output_feature_dimension
-        at = [ZERO] * x.shape.rank
-        at[first], at[channel] = image, c
-        spatial = self._within_part(at, spatial)
-        at[spatial[-1]] = column
-        if len(spatial) > 1:
-            at[spatial[0]] = row
-        return self.b.broadcast(self.b.convert(e.value(x, tuple(at)), self.of), e.tile)
-
-    def pack(
-        self, scratch: Value, x: Instruction, image: Affine, row: Affine, c: Affine, count: Affine
-    ) -> None:
-        """Rows of the input that `count` rows of results from `row` on need, with the padding."""
-        g = self.g
-        top = row.times(g.stride[0]).plus(-g.padding[0])
-        needed = count.plus(-1).times(g.stride[0]).plus((g.taps[0] - 1) * g.dilation[0] + 1)
-        begin = self.clamped(top.times(-1), needed)
-        end = self.clamped(top.times(-1).plus(g.size[0]), needed)
-        stride = g.columns * self.place_size
-        first = min(max(g.padding[1], 0), g.columns)
-        last = max(min(g.padding[1] + g.size[1], g.columns), first)
-
-        def zeros(r: Affine) -> None:
-            self.zero(scratch, r.times(stride), 0, g.columns)
-
-        def data(r: Affine) -> None:
-            self.zero(scratch, r.times(stride), 0, first)
-            self.row(scratch, r.times(stride), x, image, top.plus(r), c, first, last)
-            self.zero(scratch, r.times(stride), last, g.columns)
-
-        self.each(ZERO, begin, 1, zeros)
-        self.each(begin, end, 1, data)
-        self.each(end, needed, 1, zeros)
-
-    def zero(self, scratch: Value, at: Affine, low: int, high: int) -> None:
-        """Zeros in some columns of a packed row."""
-        width, e, b = self.tiling.width, self.e, self.b
-
-        def one(k: Affine) -> None:
-            place = e.scalar(at.plus(k.times(width)))
-            b.store(scratch, place, b.constant(self.of, 0, (width,)), (1,))
-
-        self.each(constant(low), constant(high), 1, one)
-
-    def row(
-        self,
-        scratch: Value,
-        at: Affine,
-        x: Instruction,
-        image: Affine,
-        row: Affine,
-        c: Affine,
-        low: int,
-        high: int,
-    ) -> None:
-        """The columns `low` to `high` of a packed row; they are in the input."""
-        e, b, width = self.e, self.b, self.tiling.width
-        shift = -self.g.padding[1]
-        if high <= low:
-            return
-        if fastest(x, self.leaves) == self.labels.input_spatial_dimensions[-1]:
-            deep, across = min(SQUARE, high - low), min(SQUARE, width)
-
-            def square(k: Affine) -> None:
-                def group(j: Affine) -> None:
-                    e.tile = (deep, across)
-                    column = k.plus(shift).plus(e.indices.lane(0, deep, 2))
-                    channel = c.plus(j).plus(e.indices.lane(1, across, 2))
-                    value = self.read(x, image, row, column, channel, True)
-                    place = e.scalar(at.plus(k.times(width)).plus(j))
-                    b.store(scratch, place, value, (width, 1))
-
-                self.each(ZERO, constant(width), across, group)
-
-            self.each(constant(low), constant(high), deep, square)
-            return
-
-        def one(k: Affine) -> None:
-            e.tile = (width,)
-            channel = c.plus(e.indices.lane(0, width, 1))
-            value = self.read(x, image, row, k.plus(shift), channel, True)
-            b.store(scratch, e.scalar(at.plus(k.times(width))), value, (1,))
-
-        self.each(constant(low), constant(high), 1, one)
-
-    def place(self, image: Affine, row: Affine, column: Affine, c: Affine) -> tuple[Affine, ...]:
-        """The index of a result."""
-        labels = self.labels
-        at = [ZERO] * self.i.shape.rank
-        spatial = self._within_part(at, labels.output_spatial_dimensions)
-        at[labels.output_batch_dimension] = image
-        at[labels.output_feature_dimension] = c
-        at[spatial[-1]] = column
-        if len(spatial) > 1:
-            at[spatial[0]] = row
-        return tuple(at)
-
-    def _within_part(self, at: list[Affine], spatial: tuple[int, ...]) -> tuple[int, ...]:
-        """The spatial dimensions of one part, whose number is set in an index."""
-        if self.g.parts == 1:
-            return spatial
-        at[spatial[0]] = self.part
-        return spatial[1:]
-
-    def by_channels(self, skipped: Affine, v: Affine, body: Callable[[int, int], None]) -> None:
-        """`body(first lane, lanes)` for the lanes of vector `v` that no other block has."""
-        width, channels = self.tiling.width, self.g.channels
-        if channels % width == 0:
-            body(0, self.tiling.lanes)
-            return
-        # One vector per block then.
-        rest = channels % width
-        whole = self.b.compare("EQ", self.e.scalar(skipped), self.b.index(0))
-        one = self.b.select(whole, self.b.index(1), self.b.index(0))
-        border = self.e.indices.scalar(one, 0, 1)
-        self.each(ZERO, border, 1, lambda _: body(0, width))
-        self.each(border, constant(1), 1, lambda _: body(width - rest, rest))
 
 
 class ForwardWriter(DepthwiseWriter):
@@ -296,27 +134,8 @@ class GradientWriter(DepthwiseWriter):
         self.part = e.indices.scalar(b.grid_indices[0], 0, g.parts - 1)
         block = e.indices.scalar(b.grid_indices[2], 0, tiling.channel_blocks - 1)
         c, skipped = self.first_channel(block)
-        scratch = b.alloc(self.of, g.rows(tiling.rows) * g.columns * tiling.width)
+        totals = self.totals(c, c)
         taps, lanes = prod(g.taps), tiling.lanes
-        totals = b.alloc(self.of, taps * tiling.width)
-        zero = b.constant(self.of, 0, (lanes,))
-        every = constant(taps * tiling.width)
-        self.each(ZERO, every, lanes, lambda k: b.store(totals, e.scalar(k), zero, (1,)))
-
-        def image(n: Affine) -> None:
-            def rows(row: Affine) -> None:
-                end = self.least(row.plus(tiling.rows), g.out[0])
-                self.pack(scratch, self.i.operands[0], n, row, c, end.plus(row.times(-1)))
-                self.each(
-                    ZERO,
-                    constant(tiling.vectors),
-                    1,
-                    lambda v: self._add(scratch, totals, n, row, end, c, v),
-                )
-
-            e.loop(g.out[0], (), lambda r: (rows(r), ())[1], step=tiling.rows)
-
-        self.each(ZERO, constant(g.images), 1, image)
 
         def finish(k: Affine) -> None:
             tap, v = e.indices.digits(k, [taps, tiling.vectors])
@@ -334,6 +153,48 @@ class GradientWriter(DepthwiseWriter):
 
         self.each(ZERO, constant(taps * tiling.vectors), 1, finish)
 
+    @property
+    def lanes(self) -> int:
+        """Elements of a sum."""
+        return self.tiling.lanes
+
+    @property
+    def vectors(self) -> int:
+        """Sums for each place of the window."""
+        return self.tiling.vectors
+
+    def factor(self, image: Affine, row: Affine, column: Affine, c: Affine, v: Affine) -> Value:
+        """What the sums of number `v` multiply of the gradient at a place, from channel c on."""
+        self.e.tile = (self.lanes,)
+        channel = c.plus(v.times(self.lanes)).plus(self.e.indices.lane(0, self.lanes, 1))
+        return self.read(self.i.operands[1], image, row, column, channel, False)
+
+    def totals(self, first: Affine, c: Affine) -> Value:
+        """The sums over all images: of the input's channels from `first` on with those of the
+        gradient from c on; for each place of the window one vector after another."""
+        e, b, g, tiling = self.e, self.b, self.g, self.tiling
+        scratch = b.alloc(self.of, g.rows(tiling.rows) * g.columns * self.place_size)
+        size, lanes = prod(g.taps) * self.vectors * self.lanes, self.lanes
+        totals = b.alloc(self.of, size)
+        zero = b.constant(self.of, 0, (lanes,))
+        self.each(ZERO, constant(size), lanes, lambda k: b.store(totals, e.scalar(k), zero, (1,)))
+
+        def image(n: Affine) -> None:
+            def rows(row: Affine) -> None:
+                end = self.least(row.plus(tiling.rows), g.out[0])
+                self.pack(scratch, self.i.operands[0], n, row, first, end.plus(row.times(-1)))
+                self.each(
+                    ZERO,
+                    constant(self.vectors),
+                    1,
+                    lambda v: self._add(scratch, totals, n, row, end, c, v),
+                )
+
+            e.loop(g.out[0], (), lambda r: (rows(r), ())[1], step=tiling.rows)
+
+        self.each(ZERO, constant(g.images), 1, image)
+        return totals
+
     def _add(
         self,
         scratch: Value,
@@ -345,8 +206,8 @@ class GradientWriter(DepthwiseWriter):
         v: Affine,
     ) -> None:
         """Add what some rows of gradients give to the sums of one vector of channels."""
-        e, b, g, tiling = self.e, self.b, self.g, self.tiling
-        lanes, vectors, taps = tiling.lanes, tiling.vectors, prod(g.taps)
+        e, b, g = self.e, self.b, self.g
+        lanes, vectors, taps = self.lanes, self.vectors, prod(g.taps)
 
         def at_total(k: int) -> Value:
             return e.scalar(v.plus(k * vectors).times(lanes))
@@ -358,14 +219,12 @@ class GradientWriter(DepthwiseWriter):
             start = r.plus(row.times(-1)).times(g.stride[0] * g.columns)
 
             def one(w: Affine, *sums: Value) -> tuple[Value, ...]:
-                e.tile = (lanes,)
-                channel = c.plus(v.times(lanes)).plus(e.indices.lane(0, lanes, 1))
-                factor = self.read(self.i.operands[1], image, r, w, channel, False)
-                at = start.plus(w.times(g.stride[1])).times(tiling.width).plus(v.times(lanes))
+                factor = self.factor(image, r, w, c, v)
+                at = start.plus(w.times(g.stride[1])).times(self.place_size).plus(v.times(lanes))
                 totals = []
                 for k, total in enumerate(sums):
                     y, x = divmod(k, g.taps[1])
-                    offset = (y * g.dilation[0] * g.columns + x * g.dilation[1]) * tiling.width
+                    offset = (y * g.dilation[0] * g.columns + x * g.dilation[1]) * self.place_size
                     value = b.load(scratch, e.scalar(at.plus(offset)), (lanes,), (1,))
                     totals.append(multiply_add(e, value, factor, total))
                 return tuple(totals)

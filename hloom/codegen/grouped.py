@@ -4,7 +4,8 @@ As products each group would fill a part of a vector: four features of sixteen l
 holds the results of as many groups as fit. A step packs the rows of the input that its results
 need, once for each feature of a group: lane by lane the feature that the lane's group reads there.
 What multiplies is then as in a depthwise convolution, each result a sum over the window and the
-features of its group: one vector of the input and one of weights for each, no lane wasted.
+features of its group: one vector of the input and one of weights for each, no lane wasted. So is
+the gradient of the weights, with a vector of sums for each place of the window and feature.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.blocked_fold import DEEP_RUN, blocked_loop, chain_of, sum_restart
-from hloom.codegen.depthwise import DepthwiseWriter
-from hloom.codegen.depthwise_shape import MOST_TAPS, DepthwiseTiling
+from hloom.codegen.depthwise import GradientWriter
+from hloom.codegen.depthwise_pack import DepthwiseWriter
+from hloom.codegen.depthwise_shape import MOST_TAPS, DepthwiseTiling, is_gradient
 from hloom.codegen.grouped_shape import GroupedShape
 from hloom.codegen.row_products import accumulator_type, multiply_add
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
@@ -30,14 +32,18 @@ WRITTEN_OUT = 8
 def grouped_kernel(body: Body, i: Instruction, shape: GroupedShape, device: Device) -> Emitted:
     """The kernel of a body whose anchor is a convolution of small groups."""
     tiling = shape.tiling(max(accumulator_type(i.shape.dtype).size_bytes, 1), device)
+    if is_gradient(i):
+        emitter = KernelEmitter(body, (1, 1, tiling.channel_blocks), device)
+        GroupedGradientWriter(emitter, i, shape, tiling).write()
+        return emitter.finish()
     grid = (shape.geometry.images, tiling.row_blocks, tiling.channel_blocks)
     emitter = KernelEmitter(body, grid, device)
-    GroupedWriter(emitter, i, shape, tiling).write()
+    GroupedForwardWriter(emitter, i, shape, tiling).write()
     return emitter.finish()
 
 
 class GroupedWriter(DepthwiseWriter):
-    """Writes one step of a convolution of small groups."""
+    """What both forms have in common: packing the input."""
 
     def __init__(
         self, emitter: KernelEmitter, i: Instruction, shape: GroupedShape, tiling: DepthwiseTiling
@@ -47,46 +53,13 @@ class GroupedWriter(DepthwiseWriter):
         self.place_size = shape.place_size
         self.line: Value | None = None
 
-    def write(self) -> None:
-        """The step."""
-        e, b, g, tiling, shape = self.e, self.b, self.g, self.tiling, self.shape
-        grid = b.grid_indices
-        image = e.indices.scalar(grid[0], 0, g.images - 1)
-        row = e.indices.scalar(grid[1], 0, tiling.row_blocks - 1).times(tiling.rows)
-        end = self.least(row.plus(tiling.rows), g.out[0])
-        start = e.indices.scalar(grid[2], 0, tiling.channel_blocks - 1).times(shape.joined)
-        group = self.least(start, shape.groups - shape.joined)
-        skipped = start.plus(group.times(-1))
-        weights = b.alloc(self.of, prod(g.taps) * shape.place_size)
-        self._pack_weights(weights, group.times(shape.outputs))
-        self.line = b.alloc(self.of, g.columns * tiling.width)
-        scratch = b.alloc(self.of, g.rows(tiling.rows) * g.columns * shape.place_size)
-        first = group.times(shape.features)
-        self.pack(scratch, self.i.operands[0], image, row, first, end.plus(row.times(-1)))
-
-        def results(r: Affine) -> None:
-            def some(w: Affine, count: int) -> None:
-                at = r.plus(row.times(-1)).times(g.stride[0] * g.columns)
-                at = at.plus(w.times(g.stride[1])).times(shape.place_size)
-                sums = self._sums(scratch, weights, at, count)
-
-                def store(lane: int, count_of_lanes: int) -> None:
-                    e.tile = (count, count_of_lanes)
-                    channel = group.times(shape.outputs).plus(lane)
-                    channel = channel.plus(e.indices.lane(1, count_of_lanes, 2))
-                    column = w.plus(e.indices.lane(0, count, 2))
-                    x = b.slice(sums, 1, lane, count_of_lanes)
-                    self.finish_at(x, self.place(image, r, column, channel))
-
-                self._without_shared(skipped, store)
-
-            near = shape.neighbours(e.device)
-            whole = g.out[1] - g.out[1] % near
-            self.each(ZERO, constant(whole), near, lambda w: some(w, near))
-            if whole < g.out[1]:
-                some(constant(whole), g.out[1] - whole)
-
-        self.each(row, end, 1, results)
+    def first_group(self, number: Value) -> tuple[Affine, Affine]:
+        """The first group of a block, the last one moved back; and how many it then shares."""
+        joined, groups = self.shape.joined, self.shape.groups
+        start = self.e.indices.scalar(number, 0, self.tiling.channel_blocks - 1).times(joined)
+        group = self.least(start, groups - joined)
+        self.line = self.b.alloc(self.of, self.g.columns * self.tiling.width)
+        return group, start.plus(group.times(-1))
 
     def _without_shared(self, skipped: Affine, body: Callable[[int, int], None]) -> None:
         """`body(first lane, lanes)` for the lanes that are results of no block before."""
@@ -152,6 +125,48 @@ class GroupedWriter(DepthwiseWriter):
         if rest == 0:
             return value
         return self.b.concatenate([value, self.b.constant(self.of, 0, (rest,))], 0)
+
+
+class GroupedForwardWriter(GroupedWriter):
+    """Writes one step of a convolution of small groups."""
+
+    def write(self) -> None:
+        """The step."""
+        e, b, g, tiling, shape = self.e, self.b, self.g, self.tiling, self.shape
+        grid = b.grid_indices
+        image = e.indices.scalar(grid[0], 0, g.images - 1)
+        row = e.indices.scalar(grid[1], 0, tiling.row_blocks - 1).times(tiling.rows)
+        end = self.least(row.plus(tiling.rows), g.out[0])
+        group, skipped = self.first_group(grid[2])
+        weights = b.alloc(self.of, prod(g.taps) * shape.place_size)
+        self._pack_weights(weights, group.times(shape.outputs))
+        scratch = b.alloc(self.of, g.rows(tiling.rows) * g.columns * shape.place_size)
+        first = group.times(shape.features)
+        self.pack(scratch, self.i.operands[0], image, row, first, end.plus(row.times(-1)))
+
+        def results(r: Affine) -> None:
+            def some(w: Affine, count: int) -> None:
+                at = r.plus(row.times(-1)).times(g.stride[0] * g.columns)
+                at = at.plus(w.times(g.stride[1])).times(shape.place_size)
+                sums = self._sums(scratch, weights, at, count)
+
+                def store(lane: int, count_of_lanes: int) -> None:
+                    e.tile = (count, count_of_lanes)
+                    channel = group.times(shape.outputs).plus(lane)
+                    channel = channel.plus(e.indices.lane(1, count_of_lanes, 2))
+                    column = w.plus(e.indices.lane(0, count, 2))
+                    x = b.slice(sums, 1, lane, count_of_lanes)
+                    self.finish_at(x, self.place(image, r, column, channel))
+
+                self._without_shared(skipped, store)
+
+            near = shape.neighbours(e.device)
+            whole = g.out[1] - g.out[1] % near
+            self.each(ZERO, constant(whole), near, lambda w: some(w, near))
+            if whole < g.out[1]:
+                some(constant(whole), g.out[1] - whole)
+
+        self.each(row, end, 1, results)
 
     def _pack_weights(self, weights: Value, c: Affine) -> None:
         """For every place of the window and feature of a group a vector, from a channel on."""
@@ -221,3 +236,44 @@ class GroupedWriter(DepthwiseWriter):
                     offset = e.scalar(at.plus(column * self.place_size))
                     known[column] = b.load(scratch, offset, (lanes,), (1,))
                 sums[n] = multiply_add(e, known[column], weight, total)
+
+
+class GroupedGradientWriter(GroupedWriter, GradientWriter):
+    """Writes one step of the gradient of the weights: all images for a vector of groups."""
+
+    @property
+    def lanes(self) -> int:
+        return self.shape.lanes
+
+    @property
+    def vectors(self) -> int:
+        return self.shape.features
+
+    def factor(self, image: Affine, row: Affine, column: Affine, c: Affine, v: Affine) -> Value:
+        """The gradient of the results of all groups; each feature of theirs meets the same."""
+        self.e.tile = (self.shape.filled,)
+        channel = c.plus(self.e.indices.lane(0, self.shape.filled, 1))
+        value = self.read(self.i.operands[1], image, row, column, channel, False)
+        return self._whole_vector(value)
+
+    def write(self) -> None:
+        """The step."""
+        e, b, g, shape = self.e, self.b, self.g, self.shape
+        group, skipped = self.first_group(b.grid_indices[2])
+        c = group.times(shape.outputs)
+        totals = self.totals(group.times(shape.features), c)
+        taps = prod(g.taps)
+
+        def finish(k: Affine) -> None:
+            y, x, f = e.indices.digits(k, [*g.taps, shape.features])
+
+            def store(lane: int, count: int) -> None:
+                e.tile = (count,)
+                at = e.scalar(k.times(shape.lanes).plus(lane))
+                value = b.load(totals, at, e.tile, (1,))
+                channel = c.plus(lane).plus(e.indices.lane(0, count, 1))
+                self.finish_at(value, self.place(f, y, x, channel))
+
+            self._without_shared(skipped, store)
+
+        self.each(ZERO, constant(taps * shape.features), 1, finish)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from hloom.codegen.depthwise_shape import (
     MOST_COLUMNS,
     MOST_SCRATCH_SHARE,
+    MOST_TAPS,
     SCRATCH_SHARE,
     STEPS_PER_UNIT,
     DepthwiseTiling,
@@ -79,32 +81,45 @@ class GroupedShape:
 
 
 def grouped_shape(i: Instruction, device: Device) -> GroupedShape | None:
-    """What kind of convolution it is; None if it is none of small groups that is handled here."""
+    """What kind of convolution, or gradient of its weights, it is; None if it is none of small
+    groups that is handled here."""
     labels, a = i.attrs.dim_labels, i.attrs
-    dims, groups = a.window.dimensions, a.feature_group_count
+    gradient, dims = is_gradient(i), a.window.dimensions
+    groups = a.batch_group_count if gradient else a.feature_group_count
     lhs, rhs = i.operands
-    if is_gradient(i) or groups == 1 or not 1 <= len(dims) <= 2 or i.shape.dtype.is_complex:
+    if groups == 1 or not 1 <= len(dims) <= 2 or i.shape.dtype.is_complex:
         return None
     if any(w.base_dilation != 1 or w.window_reversal for w in dims):
         return None
+    if gradient and (a.feature_group_count != 1 or any(w.stride != 1 for w in dims)):
+        return None
     of = accumulator_type(i.shape.dtype)
     lanes = max(device.compute.vector_bytes // max(of.size_bytes, 1), 1)
-    features = rhs.shape.dims[labels.kernel_input_feature_dimension]
+    # In the form of a gradient the "batch" of the labels is features, and their "feature" images.
+    own = labels.input_feature_dimension if not gradient else labels.input_batch_dimension
+    features = lhs.shape.dims[own] // groups
     outputs = rhs.shape.dims[labels.kernel_output_feature_dimension] // groups
     size = tuple([lhs.shape.dims[d] for d in labels.input_spatial_dimensions])
     places = tuple([i.shape.dims[d] for d in labels.output_spatial_dimensions])
     taps = tuple([rhs.shape.dims[d] for d in labels.kernel_spatial_dimensions])
-    images = lhs.shape.dims[labels.input_batch_dimension]
+    other = labels.input_batch_dimension if not gradient else labels.input_feature_dimension
+    images = lhs.shape.dims[other]
     if 0 in (*size, *places, *taps, images, features, outputs) or 2 * outputs > lanes:
         return None
+    stride = pair(tuple([w.stride for w in dims]), 1)
+    dilation = pair(tuple([w.window_dilation for w in dims]), 1)
+    if gradient:
+        if prod(places) > MOST_TAPS:
+            return None
+        places, taps, stride, dilation = taps, places, dilation, stride
     geometry = Geometry(
         images,
         groups,
         pair(size, 1),
         pair(places, 1),
         pair(taps, 1),
-        pair(tuple([w.stride for w in dims]), 1),
-        pair(tuple([w.window_dilation for w in dims]), 1),
+        stride,
+        dilation,
         pair(tuple([w.padding_low for w in dims]), 0),
     )
     shape = GroupedShape(geometry, features, outputs, min(lanes // outputs, groups), lanes)

@@ -15,7 +15,7 @@ from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.blocked_fold import blocked_loop, chain_of, sum_restart
-from hloom.codegen.depthwise import DepthwiseWriter
+from hloom.codegen.depthwise_pack import DepthwiseWriter
 from hloom.codegen.depthwise_shape import (
     MOST_COLUMNS,
     MOST_SCRATCH_SHARE,

@@ -202,6 +202,28 @@ def test_small_groups(name: str, of: str, isa: str) -> None:
     agrees(module(lhs, rhs, out, window, NHWC, f", feature_group_count={groups}", of), of, isa)
 
 
+SMALL_GROUPS_GRADIENTS = {
+    "four": ("2,9,8,32", "2,9,8,32", "3,3,4,32", "size=9x8 pad=1_1x1_1", 8),
+    "four, not whole vectors": ("3,9,8,20", "3,9,8,20", "3,3,4,20", "size=9x8 pad=1_1x1_1", 5),
+    "strided": ("2,8,8,24", "2,4,4,24", "3,3,4,24", "size=4x4 pad=0_1x0_1 rhs_dilate=2x2", 6),
+    "two to five": ("1,30,70,6", "1,30,70,15", "3,2,2,15", "size=30x70 pad=1_1x0_1", 3),
+    "eight to three": ("2,14,9,40", "2,14,9,15", "1,5,8,15", "size=14x9 pad=0_0x2_2", 5),
+    "one to two": ("2,7,6,9", "2,5,4,18", "3,3,1,18", "size=5x4", 9),
+}
+
+
+@pytest.mark.parametrize("isa", ["", "avx2"])
+@pytest.mark.parametrize("of", ["f32", "bf16", "f64"])
+@pytest.mark.parametrize("name", SMALL_GROUPS_GRADIENTS)
+def test_weight_gradients_of_small_groups(name: str, of: str, isa: str) -> None:
+    lhs, rhs, out, window, groups = SMALL_GROUPS_GRADIENTS[name]
+    text = module(lhs, rhs, out, window, "f01b_i01o->01bf", f", batch_group_count={groups}", of)
+    chosen = {c.name for c in hloom.compile(text).stages.lowering.families.values()}
+    if api.host_device().compute.vector_floats >= 16 and of != "f64":
+        assert chosen == {"grouped"}
+    agrees(text, of, isa)
+
+
 @pytest.mark.parametrize("name", ["four", "eight", "three to five", "strided", "one to two"])
 def test_small_groups_share_vectors(name: str) -> None:
     """Where several fit into a vector; the family is chosen and its kernel is proved."""
