@@ -21,6 +21,8 @@ Waiting = Generator[Enter, Any, EvalValue]
 
 @MEANING.of("call", "fusion")
 def call(i: Instruction, context: EvalContext, *inputs: EvalValue) -> Waiting:
+    if i.opcode == "fusion":  # it may have more operands than its body takes
+        inputs = inputs[: len(i.called[0].parameters)]
     return (yield Enter(i.called[0], inputs))
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import HloError, VerifyError
 from hloom.interp import evaluate, evaluate_lockstep
 from hloom.ir.copy import copy_module
 from hloom.ir.mixed_precision import holding, is_mixed, unify
@@ -163,9 +163,25 @@ def test_a_start_that_changes_its_type_has_no_meaning():
       s = f32[2] all-reduce-start(x), replica_groups={{{{0,1}}}}, to_apply=sum
       ROOT d = f32[2] all-reduce-done(s) }}"""
     module = parse_module(text)
-    verify(module)
-    with pytest.raises(HloError, match=r"all-reduce-start of bf16\[2\] gives no f32\[2\]"):
+    message = r"all-reduce-start of bf16\[2\] gives no f32\[2\]"
+    with pytest.raises(HloError, match=message):
         unify(copy_module(module))
+    with pytest.raises(VerifyError, match=message):  # so that no pass meets it
+        verify(module)
+
+
+def test_a_start_that_gives_another_type_than_its_operands_is_refused():
+    text = """HloModule m, num_partitions=4
+    ENTRY e {
+      x = f32[1,2] parameter(0)
+      y = f32[1,2] parameter(1)
+      s = ((f32[1,2], f32[1,2]), (bf16[1,2], f32[1,2])) all-gather-start(x, y), channel_id=5,
+        replica_groups={{0},{1},{2},{3}}, dimensions={1}, use_global_device_ids=true
+      ROOT d = (f32[1,2], f32[1,2]) all-gather-done(s)
+    }"""
+    with pytest.raises(VerifyError, match="its floats differ in precision"):
+        verify(parse_module(text))
+    verify(parse_module(text.replace("bf16", "f32")))
 
 
 def test_without_the_pass_nothing_is_compiled():

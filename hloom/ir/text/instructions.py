@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hloom.ir.computation import Computation
+from hloom.ir.infer.compare import compatible
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS, ShapeError
 from hloom.ir.text.annotations import ANNOTATIONS
@@ -326,6 +327,9 @@ class InstructionReader:
             shapes = tuple(x.shape for x in draft.operands)
             signatures = tuple(c.program_shape for c in callees)
             shape_ = op.infer(attrs, shapes, signatures)
+            if draft.shape is not None and draft.shape.bare is not shape_.bare:
+                if compatible(draft.shape, shape_):  # another shape only in what is dynamic
+                    return draft.shape
             return with_implied_layouts(op.name, attrs, shape_, draft.operands, callees)
         except ShapeError as error:
             if draft.shape is not None and len(draft.operands) == len(op.operands):

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hloom.base.diagnostics import UsageError, VerifyError
+from hloom.base.diagnostics import HloError, UsageError, VerifyError
 from hloom.ir.computation import Computation
 from hloom.ir.infer.compare import compatible, compatible_ignoring_precision
 from hloom.ir.instruction import Instruction
+from hloom.ir.mixed_precision import uniform
 from hloom.ir.module import Module
 from hloom.ir.op import OPS, ShapeError, opcodes
 from hloom.ir.traits import CHECKED_TYPE, MIXES_FLOATS, SAME_TYPE
@@ -66,6 +67,8 @@ def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError
                 )
             if called and not mixed and i.opcode in TYPED_FUNCTION:
                 yield from _check_element_types(i, called[0])
+            if mixed and (error := _without_meaning(i)) is not None:
+                yield error
 
 
 def _signatures(i: Instruction, known: dict[Computation, ProgramShape]) -> tuple[ProgramShape, ...]:
@@ -137,6 +140,15 @@ def _mixture(i: Instruction) -> VerifyError:
         i,
         "insert a convert, or allow_mixed_precision",
     )
+
+
+def _without_meaning(i: Instruction) -> VerifyError | None:
+    """What is wrong with floats of different precision that no conversion brings together."""
+    try:
+        uniform(i)
+    except HloError as error:
+        return broken("precision", error.message, i, error.hint)
+    return None
 
 
 def _check_element_types(i: Instruction, function: ProgramShape) -> Iterator[VerifyError]:

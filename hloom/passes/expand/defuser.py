@@ -42,7 +42,8 @@ class Defuser(Expander):
         for x in body.instructions:
             if x.metadata is None and x.opcode != "parameter":
                 x.metadata = i.metadata
-        call = b.emit("call", *i.operands, called=(body,))
+        # Operands that a body does not take are no arguments of a call.
+        call = b.emit("call", *i.operands[: len(body.parameters)], called=(body,))
         call.shape = i.shape
         call.metadata = NO_METADATA  # names of the body are whole; the inliner need not complete
         return call

@@ -193,6 +193,20 @@ def test_a_shape_that_is_left_out_has_the_layout_that_follows(right, shape):
     assert module.entry.root.shape.text == shape
 
 
+def test_a_dependency_whose_shape_says_static_is_read_back():
+    """A shape that is not read may still say other dimensions static than its operand's."""
+    text = """HloModule m
+    ENTRY e {
+      p = f32[<=1,<=3] parameter(0)
+      t = token[] after-all()
+      ROOT r = f32[1,3] add-dependency(p, t)
+    }"""
+    module = hloom.parse(text)
+    hloom.verify(module)
+    assert module.entry.root.shape.is_static
+    assert hloom.show(hloom.parse(hloom.show(module))) == hloom.show(module)
+
+
 HEAD = "HloModule m, entry_computation_layout={(f32[4,8]{1,0})->f32[4,8]{1,0}}"
 BODY = """
 
