@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from hloom import api
-from hloom.tools import communication, run_report
+from hloom.tools import arrays, communication, run_report
 from hloom.tools.arrays import arguments_per_device, write_arrays
 from hloom.tools.calibrate import measured_rates
 from hloom.tools.compare import Difference, differences
@@ -117,6 +117,7 @@ def run(
     file: InputFile,
     inputs: Inputs = None,
     random: Random = None,
+    fill: arrays.ValuesOfArguments = arrays.Values.random,
     output: Output = None,
     repeats: Repeats = 0,
     profile: Profile = False,
@@ -138,11 +139,9 @@ def run(
     values: Annotated[bool, typer.Option("--print", help="Print every value.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a program for this machine's CPU, or for simulated devices, and run it.
+    """Compile a program for this machine's CPU, or simulated devices, and run it on all of them.
 
-    A program for several replicas or partitions runs on all of them at once. The arguments are
-    those of --inputs (an .npz by name, an .npy for one), else a snapshot's own, else random.
-    Compiler options are taken too, with xla_ or without, and those of XLA_FLAGS.
+    Its arguments are those of --inputs, a snapshot or --arguments; compiler options are taken, too.
 
     [bold]Examples[/bold]
 
@@ -157,7 +156,8 @@ def run(
     loaded, exe = _program(file, threads, chosen, check, memory_plot, roofline)
     exe.device_assignment = device_assignment or exe.device_assignment
     refuse_timing(processes := joined(exe), profile=profile, roofline=roofline)
-    module, arguments, origin = _arguments(loaded, inputs, random, memory := OwnedMemory())
+    program = _arguments(loaded, inputs, random, memory := OwnedMemory())
+    module, arguments, origin = arrays.with_values(program, fill, inputs)
     own = _own(exe, arguments, memory, any((repeats, check, profile, roofline)))
     simulator = simulated(exe, timeline, delays, leave_out_wait)
     first_s, times, results_here = timed(exe, own, repeats, simulator or _called)
