@@ -88,6 +88,10 @@ class MemorySpace:
     """At which allocations begin."""
     latency_ns: float = 0.0
 
+    def read_ns(self, size_bytes: float) -> float:
+        """Reading so many bytes, by all units together."""
+        return size_bytes / self.bandwidth_bytes_per_s * 1e9
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:

@@ -92,7 +92,8 @@ def proposed_shardings(
         cost = partition_cost(cut, topology, mesh)
         # Of equal times, less memory; what does not fit counts above all.
         over = max(0.0, cost.peak_bytes / memory.size_bytes - 1) if memory.size_bytes else 0.0
-        held_ns = cost.peak_bytes / memory.bandwidth_bytes_per_s * 1e9
-        return cost.step.total_ns + 0.1 * held_ns + over * PENALTY_OF_NO_ROOM
+        return (
+            cost.step.total_ns + 0.1 * memory.read_ns(cost.peak_bytes) + over * PENALTY_OF_NO_ROOM
+        )
 
     return proposed(copy_module(module), mesh, price, seconds)

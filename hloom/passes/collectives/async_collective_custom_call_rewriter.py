@@ -24,12 +24,6 @@ from hloom.rewrite.driver import Trace
 
 CONFIG = "async_collective_config"
 START, DONE = "-start", "-done"
-DIMENSION = {
-    "all-gather": ("all_gather_dimension", "all_gather_dim"),
-    "reduce-scatter": ("scatter_dimension",),
-    "all-to-all": ("split_dimension",),
-}
-"""Under which names a config says along which dimension a collective works."""
 
 
 @register
@@ -63,6 +57,19 @@ class AsyncCollectiveCustomCallRewriter(Pass):
                 changed.append(c)
         settle(module, dict.fromkeys(changed))
         return PassResult.of(fired)
+
+
+def _dimension_names(kind: str) -> tuple[str, ...]:
+    """Under which names a config says along which dimension a collective works, if along one."""
+    match kind:
+        case "all-gather":
+            return "all_gather_dimension", "all_gather_dim"
+        case "reduce-scatter":
+            return ("scatter_dimension",)
+        case "all-to-all":
+            return ("split_dimension",)
+        case _:
+            return ()
 
 
 def _kind(i: Instruction, half: str) -> str | None:
@@ -132,11 +139,12 @@ def _collective(
     attributes["channel_id"] = channel
     if "use_global_device_ids" in names:
         attributes["use_global_device_ids"] = is_global
-    for name in DIMENSION.get(kind, ()):
+    config_names = _dimension_names(kind)
+    for name in config_names:
         if name in config:
             attributes["dimensions"] = (int(config[name]),)
-    if kind in DIMENSION and "dimensions" not in attributes:
-        raise refuse(start, f"{CONFIG} does not say {DIMENSION[kind][0]}", "async-collective")
+    if config_names and "dimensions" not in attributes:
+        raise refuse(start, f"{CONFIG} does not say {config_names[0]}", "async-collective")
     called = start.called
     if not called and OPS[kind].called:
         called = (b.combiner("add", start.operands[0].shape.dtype),)

@@ -48,12 +48,12 @@ class PartitionAssignment(Pass):
         if mesh.device_count < 2 or module.is_scheduled or module.spmd_parameters_shardings:
             return PassResult()
         topology = alike(device_named(self.device), mesh.device_count)
-        bandwidth = topology.members[0].device.memory_spaces[0].bandwidth_bytes_per_s
+        memory = topology.members[0].device.memory_spaces[0]
 
         def price(cut: Module) -> float:
             held = sum([moved_bytes(p.shape) for p in cut.entry.parameters])
             rows = communications(cut, mesh)
-            return step_time(cut, topology, rows).total_ns + 0.1 * held / bandwidth * 1e9
+            return step_time(cut, topology, rows).total_ns + 0.1 * memory.read_ns(held)
 
         proposal = proposed(copy_module(module), mesh, price, self.seconds).module
         fired: Counter[str] = Counter()
