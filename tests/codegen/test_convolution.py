@@ -371,3 +371,22 @@ dim_labels=b01f_01io->b01f, feature_group_count={groups}
 """,
             "f32",
         )
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("of", ["f32", "s32"])
+def test_results_that_lie_wholly_in_the_padding(groups: int, of: str) -> None:
+    agrees(
+        f"""HloModule conv
+ENTRY %main {{
+  %x = {of}[2,7,21,4] parameter(0)
+  %w = {of}[8,{4 // groups},1,1] parameter(1)
+  %zero = {of}[] constant(0)
+  %y = {of}[2,10,21,8] convolution(%x, %w), window={{size=1x1 pad=0_3x0_0}}, \
+dim_labels=b01f_oi01->b01f, feature_group_count={groups}
+  %z = {of}[2,10,21,8] broadcast(%zero), dimensions={{}}
+  ROOT %s = {of}[2,10,21,8] add(%y, %z)
+}}
+""",
+        of,
+    )

@@ -197,7 +197,7 @@ class Bounds:
         itself = Linear(0, {symbol: 1})
         if lower.terms:
             symbol.facts.append(itself.plus(lower, -1))
-        for most in self.all_of(upper):
+        for most in self.all_of(upper, lower):
             gap, by = most.plus(lower, -1).residue()
             exact = by % step == 0 and gap % step == 0
             symbol.facts.append(most.plus(itself, -1).shifted(-step if exact else -1))
@@ -216,13 +216,17 @@ class Bounds:
         self.block(block)
         self.ranges.divisions = divisions
 
-    def all_of(self, upper: Linear) -> list[Linear]:
-        """The numbers of which an upper bound is the least, if it is a minimum plus something."""
+    def all_of(self, upper: Linear, lower: Linear) -> list[Linear]:
+        """What a number from `lower` on that is below `upper` is below: all that a minimum in it
+        is of, and of a maximum the one part, where the number is not below the other."""
         for s, c in upper.terms.items():
-            if c == 1 and s.origin[:2] == ("extreme", 1):
+            if c == 1 and s.origin[:1] == ("extreme",):
                 rest = upper.plus(Linear(0, {s: -1}))
-                parts = [y for x in s.origin[2:] for y in self.all_of(rest.plus(x))]
-                return [upper, *parts]
+                parts = [rest.plus(x) for x in s.origin[2:]]
+                if s.origin[1] < 0:
+                    passed = [at_least_zero(lower.plus(y, -1), self.scope) for y in parts]
+                    parts = [y for y, other in zip(parts, reversed(passed)) if other]
+                return [upper, *[z for y in parts for z in self.all_of(y, lower)]]
         return [upper] if upper.terms else []
 
     def while_(self, op: Op) -> None:

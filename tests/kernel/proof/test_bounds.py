@@ -19,6 +19,28 @@ KERNELS = {
   store %o[%p], %v strides(1)
 }""",
     ),
+    "as many rows of a block as there are, none in the last": (
+        70,
+        """kernel @k(%x: buffer<f32>[SIZE] in, %o: buffer<f32>[30] out) grid(%g: 3) {
+  %four = constant 4 : s64[]
+  %ten = constant 10 : s64[]
+  %zero = constant 0 : s64[]
+  %seven = constant 7 : s64[]
+  %one = constant 1 : s64[]
+  %top = multiply %g, %four : s64[]
+  %left = subtract %seven, %top : s64[]
+  %some = maximum %left, %zero : s64[]
+  %end = minimum %some, %four : s64[]
+  for %r = %zero to %end step 1 {
+    %row = add %top, %r : s64[]
+    %p = multiply %row, %ten : s64[]
+    %v = load %x[%p] strides(1) : f32[10]
+  }
+  %q = multiply %g, %ten : s64[]
+  %w = load %x[%q] strides(1) : f32[10]
+  store %o[%q], %w strides(1)
+}""",
+    ),
     "a block that ends early": (
         8193,
         """kernel @k(%x: buffer<f32>[SIZE] in, %o: buffer<f32>[8193] out) grid(%g: 3) {
