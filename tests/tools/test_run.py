@@ -158,6 +158,9 @@ def test_options_of_the_compiler(run, add, monkeypatch):
     assert quiet.exit_code == 0 and "warning" not in quiet.stderr
     loud = run("run", add, "--gpu_autotune_level=1")
     assert "--gpu_autotune_level does nothing when compiling for a CPU" in loud.stderr
+    lists = run("run", add, "--disable_hlo_passes=cse,algsmp,expansion")
+    assert "--disable_hlo_passes=algsmp does nothing" in lists.stderr
+    assert "=cse" not in lists.stderr and "=expansion" not in lists.stderr
     wrong = run("run", add, "--xla_cpu_max_iso=AVX2")
     assert wrong.exit_code == 2 and "cpu_max_isa" in wrong.stderr
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=Z80")

@@ -13,7 +13,7 @@ from collections import Counter
 from hloom.analysis.communication import communications
 from hloom.analysis.step_time import step_time
 from hloom.device.known import device_named
-from hloom.device.topology import alike
+from hloom.device.topology import MOST_DEVICES, alike
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.frontend import FrontendAttributes
@@ -38,6 +38,8 @@ class CollectiveCombinerAnnotator(Pass):
     ) -> PassResult:
         rows = communications(module)
         count = module.replica_count * module.num_partitions
+        if not rows or count > MOST_DEVICES:
+            return PassResult()
         step = step_time(module, alike(device_named(self.device), count), rows)
         fired: Counter[str] = Counter()
         for i, (ns, exposed) in step.collectives.items():

@@ -14,7 +14,7 @@ from hloom.analysis.communication import communications
 from hloom.analysis.step_time import step_time
 from hloom.base.diagnostics import UsageError
 from hloom.device.known import device_named
-from hloom.device.topology import alike
+from hloom.device.topology import MOST_DEVICES, alike
 from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.ir.op import opcodes
@@ -45,7 +45,9 @@ class PartitionAssignment(Pass):
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
     ) -> PassResult:
         mesh = self._mesh(module)
-        if mesh.device_count < 2 or module.is_scheduled or module.spmd_parameters_shardings:
+        if not 2 <= mesh.device_count <= MOST_DEVICES:
+            return PassResult()
+        if module.is_scheduled or module.spmd_parameters_shardings:
             return PassResult()
         topology = alike(device_named(self.device), mesh.device_count)
         memory = topology.members[0].device.memory_spaces[0]

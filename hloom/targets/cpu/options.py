@@ -65,10 +65,13 @@ ALWAYS: dict[str, Any] = {
 
 
 def options_without_effect(options: Options) -> list[str]:
-    """Those that were given and that compilation does not act on."""
+    """Those that were given and that compilation does not act on, and unknown names of passes."""
+    from hloom.targets.cpu.known_passes import unknown_passes
+
     values = options.given
     unread = options.unread(COMPILE_OPTIONS)
-    return [name for name in unread if ALWAYS.get(name, ...) != values[name]]
+    ignored = [name for name in unread if ALWAYS.get(name, ...) != values[name]]
+    return ignored + unknown_passes(options)
 
 
 def is_strict(options: Options, environment: Mapping[str, str] = os.environ) -> bool:
