@@ -37,11 +37,14 @@ _FEWER = {
     "power": f"{FLOATS} {COMPLEX} s32 s64",
     "real": COMPLEX,
     "remainder": f"{NUMBERS}",
+    "shift-left": _BITS,
+    "shift-right-arithmetic": _BITS,
+    "shift-right-logical": _BITS,
     "sign": f"{FLOATS} {SIGNED} {COMPLEX}",
     "subtract": f"{NUMBERS} {COMPLEX} {SMALL_FLOATS} {NARROW}",
 }
 """Opcodes that are not drawn of all types of the classes that their shape rules admit: such where
-the result says little."""
+the result says little, or that shape rules admit without a meaning."""
 
 
 def _types(opcode: str) -> str:

@@ -856,7 +856,7 @@ class Builder:
         shape: ShapeLike | None = ...,
         name: str | None = ...,
     ) -> Instruction:
-        """out[i] = larger of the two; NaN wins."""
+        """out[i] = larger of the two; NaN wins. Complex numbers by real, then by imaginary part."""
         ...
     def minimum(
         self,
@@ -866,7 +866,7 @@ class Builder:
         shape: ShapeLike | None = ...,
         name: str | None = ...,
     ) -> Instruction:
-        """out[i] = smaller of the two; NaN wins."""
+        """out[i] = smaller of the two; NaN wins. Complex numbers by real, then by imaginary part."""
         ...
     def mulhi(
         self,

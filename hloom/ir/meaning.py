@@ -72,9 +72,28 @@ def _rng_bits(i: Instruction) -> str | None:
     return f"there are no random bits of type {bits.text_without_layout}"
 
 
+def _integers(i: Instruction) -> str | None:
+    x = i.operands[0].shape
+    if x.dtype.is_integral:
+        return None
+    return f"{i.opcode} is a function of integers, not of {x.text_without_layout}"
+
+
+def _remainder(i: Instruction) -> str | None:
+    x = i.operands[0].shape
+    if not x.dtype.is_complex:
+        return None
+    return f"complex numbers have no remainder: {x.text_without_layout}"
+
+
 _CHECKS: dict[str, Callable[[Instruction], str | None]] = {
     "bitcast": _bitcast,
+    "mulhi": _integers,
+    "remainder": _remainder,
     "rng-bit-generator": _rng_bits,
     "ragged-dot": _ragged_dot,
+    "shift-left": _integers,
+    "shift-right-arithmetic": _integers,
+    "shift-right-logical": _integers,
     "stochastic-convert": _stochastic_convert,
 }

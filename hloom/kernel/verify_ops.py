@@ -51,6 +51,9 @@ ADMITS: dict[str, str] = {
     **_WIDER,
     # Complex ones are written out before there are kernels (complex-order-expander).
     **_admits("maximum minimum", "fip"),
+    # Shape rules admit more, as XLA's do; nobody says what it would mean.
+    **_admits("mulhi shift-left shift-right-arithmetic shift-right-logical", "i"),
+    **_admits("remainder", "fi"),
 }
 """The classes of element types that each elementwise opcode, and each fold, is defined for."""
 

@@ -10,8 +10,12 @@ from hloom.ir.text import parse_module
 from hloom.ir.verify import verify
 
 MEANINGLESS = {
-    "order of complex numbers": """x = c64[2] parameter(0)
-      ROOT r = pred[2] compare(x, x), direction=LT""",
+    "remainder of complex numbers": """x = c64[2] parameter(0)
+      ROOT r = c64[2] remainder(x, x)""",
+    "shift of floats": """x = f32[2] parameter(0)
+      ROOT r = f32[2] shift-right-logical(x, x)""",
+    "high product of truth values": """x = pred[2] parameter(0)
+      ROOT r = pred[2] mulhi(x, x)""",
     "more bits than there are": """x = f32[3] parameter(0)
       ROOT r = f32[4] bitcast(x)""",
     "wider elements": """x = f32[3] parameter(0)

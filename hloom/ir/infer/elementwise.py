@@ -29,10 +29,6 @@ def is_integer(t: DType) -> bool:
     return t.is_integral
 
 
-def is_real(t: DType) -> bool:
-    return t.is_integral or t.is_floating
-
-
 def is_integer_or_pred(t: DType) -> bool:
     return t.is_integral or t is PRED
 

@@ -50,22 +50,6 @@ class LogicalPair(AnyPair):
         return infer.binary(x, y, infer.is_integer_or_pred, "integer or pred")
 
 
-class IntegerPair(AnyPair):
-    """A function of two arrays of integers."""
-
-    def shape(self, x: Shape, y: Shape) -> Shape:
-        """The one shape of x and y, whose elements are integers."""
-        return infer.binary(x, y, infer.is_integer, "integer")
-
-
-class RealPair(AnyPair):
-    """A function of two arrays of integers or real floats."""
-
-    def shape(self, x: Shape, y: Shape) -> Shape:
-        """The one shape of x and y, whose elements are integers or floats."""
-        return infer.binary(x, y, infer.is_real, "integer or floating-point")
-
-
 @op("add", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
 class Add(AnyPair):
     """out[i] = x + y; or for pred."""
@@ -115,7 +99,7 @@ class Minimum(AnyPair):
 
 
 @op("mulhi", ELEMENTWISE, COMMUTATIVE)
-class Mulhi(IntegerPair):
+class Mulhi(AnyPair):
     """out[i] = high half of the full integer product."""
 
 
@@ -135,22 +119,22 @@ class Power(ArithmeticPair):
 
 
 @op("remainder", ELEMENTWISE)
-class Remainder(RealPair):
+class Remainder(ArithmeticPair):
     """out[i] = remainder of truncating division, sign of x; x when an integer y is 0."""
 
 
 @op("shift-left", ELEMENTWISE)
-class ShiftLeft(IntegerPair):
+class ShiftLeft(ArithmeticPair):
     """out[i] = x << y; 0 when y is not below the width."""
 
 
 @op("shift-right-arithmetic", ELEMENTWISE)
-class ShiftRightArithmetic(IntegerPair):
+class ShiftRightArithmetic(ArithmeticPair):
     """out[i] = x >> y keeping the sign; all sign bits when y is not below the width."""
 
 
 @op("shift-right-logical", ELEMENTWISE)
-class ShiftRightLogical(IntegerPair):
+class ShiftRightLogical(ArithmeticPair):
     """out[i] = x >> y filling zeros; 0 when y is not below the width."""
 
 

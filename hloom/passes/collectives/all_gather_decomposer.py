@@ -32,6 +32,7 @@ class AllGatherDecomposer(Expander):
         if dtype.is_complex or bits is None or dtype.bits < 8:
             return None
         (x,), (d,), a = i.operands, i.attrs.dimensions, i.attrs
+        x = b.converted(x, dtype)  # floats of another precision
         if bits is not dtype:
             x = b.emit("bitcast-convert", x, shape=shape(bits, x.shape.dims))
         zero = b.scalar(0, S32)
