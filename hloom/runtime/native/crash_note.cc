@@ -96,15 +96,19 @@ void speak() {
 
 int (*python_is_there)() = nullptr;
 
+// Whether the process is ending: what other threads compile then meets LLVM half taken down.
+std::atomic<bool> is_ending{false};
+
 void speak_at_exit() {
   if (python_is_there != nullptr && python_is_there() != 0) speak();
+  is_ending.store(true, std::memory_order_release);
 }
 
 void on_signal(int number, siginfo_t* info, void*) {
   int saved = errno;
   for (size_t k = 0; k < sizeof(kSignals) / sizeof(int); ++k)
     if (kSignals[k] == number) sigaction(number, &previous[k], nullptr);
-  speak();
+  if (!is_ending.load(std::memory_order_acquire)) speak();
   errno = saved;
   if (info->si_code <= 0) raise(number);  // sent by somebody: it would not come again by itself
 }
