@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
-from hloom.base.options import Options
+from hloom.passes import PASSES
 from hloom.passes.pass_ import Pass
 from hloom.passes.pipeline import FixedPoint, Pipeline, title_of
+from hloom.targets.cpu.pipeline import cpu_pipeline
 
-LISTS = ("disable_hlo_passes", "enable_hlo_passes_only")
 
-
-def unknown_passes(options: Options) -> list[str]:
+def unknown_passes(lists: Mapping[str, Iterable[str]]) -> list[str]:
     """`option=name` for each name in a list of passes that no pass and no pipeline has, as XLA's
     own passes and misspelt ones."""
-    listed = [(option, name) for option in LISTS for name in sorted(options[option])]
-    if not listed:
-        return []
-    from hloom.passes import PASSES
-    from hloom.targets.cpu.pipeline import cpu_pipeline
-
     titles = {*PASSES, *_titles(cpu_pipeline())}
+    listed = [(option, name) for option, names in lists.items() for name in sorted(names)]
     return [f"{option}={name}" for option, name in listed if name not in titles]
 
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from hloom.device.device import Device
     from hloom.targets.cpu.target import CpuTarget
 
+PASS_LISTS = ("disable_hlo_passes", "enable_hlo_passes_only")
 PASS_OPTIONS = (
-    "disable_hlo_passes",
-    "enable_hlo_passes_only",
+    *PASS_LISTS,
     "disable_all_hlo_passes",
     "hlo_pass_fix_detect_cycles",
     "unsupported_crash_on_hlo_pass_fix_max_iterations",
@@ -66,12 +66,14 @@ ALWAYS: dict[str, Any] = {
 
 def options_without_effect(options: Options) -> list[str]:
     """Those that were given and that compilation does not act on, and unknown names of passes."""
-    from hloom.targets.cpu.known_passes import unknown_passes
-
     values = options.given
     unread = options.unread(COMPILE_OPTIONS)
     ignored = [name for name in unread if ALWAYS.get(name, ...) != values[name]]
-    return ignored + unknown_passes(options)
+    if any(options[name] for name in PASS_LISTS):  # no pass is imported for others
+        from hloom.targets.cpu.known_passes import unknown_passes
+
+        ignored += unknown_passes({name: options[name] for name in PASS_LISTS})
+    return ignored
 
 
 def is_strict(options: Options, environment: Mapping[str, str] = os.environ) -> bool:
