@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -96,19 +97,20 @@ void speak() {
 
 int (*python_is_there)() = nullptr;
 
-// Whether the process is ending: what other threads compile then meets LLVM half taken down.
-std::atomic<bool> is_ending{false};
-
-void speak_at_exit() {
-  if (python_is_there != nullptr && python_is_there() != 0) speak();
-  is_ending.store(true, std::memory_order_release);
+// Where LLVM has called exit the process ends at once: what other threads compile would meet LLVM
+// half taken down, and a second fault would hide the first.
+void speak_at_exit(int status, void*) {
+  if (python_is_there == nullptr || python_is_there() == 0 || own_slot() == nullptr) return;
+  speak();
+  fflush(stdout);
+  _exit(status);
 }
 
 void on_signal(int number, siginfo_t* info, void*) {
   int saved = errno;
   for (size_t k = 0; k < sizeof(kSignals) / sizeof(int); ++k)
     if (kSignals[k] == number) sigaction(number, &previous[k], nullptr);
-  if (!is_ending.load(std::memory_order_acquire)) speak();
+  speak();
   errno = saved;
   if (info->si_code <= 0) raise(number);  // sent by somebody: it would not come again by itself
 }
@@ -121,7 +123,7 @@ void install() {
   for (size_t k = 0; k < sizeof(kSignals) / sizeof(int); ++k)
     sigaction(kSignals[k], &action, &previous[k]);
   python_is_there = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "Py_IsInitialized"));
-  atexit(speak_at_exit);
+  on_exit(speak_at_exit, nullptr);
 }
 
 // Keeps copies of all three; false where there is no memory for them.
