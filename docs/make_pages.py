@@ -355,6 +355,7 @@ OTHER_RULES = {
     "mlir-control": "What is written as StableHLO is ordered by its data alone.",
     "mlir-op": "An operation of MLIR is one of StableHLO, CHLO or Shardy, and can be read.",
     "mlir-type": "A type of MLIR has a counterpart in HLO.",
+    "module": "What checks, evaluates or draws for a module is called with one.",
     "name": "A word of the language is no name.",
     "mpi": "Processes that a launcher has started share an MPI library, which can be loaded.",
     "native-build": "The native runtime compiles: there is a C++20 compiler for it.",

@@ -260,3 +260,11 @@ def test_executables_give_their_memory_back(adds):
     for _ in range(100):
         adds(X, Y)
     assert in_use() == before
+
+
+@pytest.mark.parametrize("use", [hloom.verify, hloom.random_arguments, hloom.evaluate])
+@pytest.mark.parametrize("wrong", [ADD, "no such file.hlo", 3, None])
+def test_what_takes_a_module_says_so(use, wrong):
+    with pytest.raises(UsageError, match=f"{use.__name__} takes a module, not") as error:
+        use(wrong)
+    assert "hloom.load(path)" in str(error.value)

@@ -28,7 +28,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_module
 from hloom.ir.instruction import Instruction
 from hloom.ir.mixed_precision import is_mixed, uniform, unify
-from hloom.ir.module import Module
+from hloom.ir.module import Module, expect_module
 from hloom.ir.verify import verify
 from hloom.types.literal import Literal
 
@@ -68,6 +68,8 @@ def target(which: Module | Computation) -> tuple[Module | None, Computation]:
         if computation is None:
             raise EvalError(f"module {which.name} has no entry computation")
     else:
+        if not isinstance(which, Computation):
+            expect_module(which, "evaluate")
         module, computation = which.module, which
     try:
         if module is None or not is_mixed(module):

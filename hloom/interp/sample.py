@@ -16,7 +16,7 @@ from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.ranges import Leaf, ValueRange, value_ranges
 from hloom.interp.values import default_memory_limit, nesting_limit, refused, value_bytes
 from hloom.ir.instruction import Instruction
-from hloom.ir.module import Module
+from hloom.ir.module import Module, expect_module
 from hloom.types.dtype import DType
 from hloom.types.literal import Literal
 from hloom.types.shape import UNBOUNDED, Shape
@@ -54,6 +54,7 @@ def random_arguments(
     evaluation may hold) are an `EvalError`.
     """
     rng = np.random.default_rng(seed)
+    expect_module(module, "random_arguments")
     if module.entry_or_none is None:
         raise EvalError(f"module {module.name} has no entry computation")
     limit = default_memory_limit() if memory_limit_bytes is None else memory_limit_bytes

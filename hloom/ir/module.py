@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hloom.base.diagnostics import GraphError
+from hloom.base.diagnostics import GraphError, UsageError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.types.shape import ProgramShape
@@ -193,3 +193,13 @@ class Module:
         from hloom.ir.text.html import module_html
 
         return module_html(self)
+
+
+def expect_module(x: object, what: str) -> None:
+    """Raise `UsageError` where something else than a module came, a path or a text, say."""
+    if not isinstance(x, Module):
+        raise UsageError(
+            f"{what} takes a module, not {type(x).__name__}",
+            rule="module",
+            hint="hloom.load(path), or hloom.load_text(text).module",
+        )

@@ -12,7 +12,7 @@ of the module and nothing recurses, so modules of any size and depth are fine.
 from collections.abc import Iterator
 
 from hloom.base.diagnostics import VerifyError
-from hloom.ir.module import Module
+from hloom.ir.module import Module, expect_module
 from hloom.ir.verify.attributes import check_attributes
 from hloom.ir.verify.buffers import check_buffers
 from hloom.ir.verify.calls import check_calls
@@ -55,5 +55,6 @@ def violations(module: Module, options: VerifyOptions | None = None) -> Iterator
 
 def verify(module: Module, options: VerifyOptions | None = None) -> None:
     """Raise `VerifyError` for the first broken rule, with instruction, rule and shapes."""
+    expect_module(module, "verify")
     for error in violations(module, options):
         raise error
