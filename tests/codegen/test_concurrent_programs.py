@@ -108,6 +108,17 @@ def seconds(work):
     return time.perf_counter() - start
 
 
+def overlaps_within(times, work):
+    """Whether two runs were under way at once in one of so many calls: the other thread may come
+    too late to some of them where the machine has more to do."""
+    before = library().hl_executor_overlaps()
+    for _ in range(times):
+        work()
+        if library().hl_executor_overlaps() > before:
+            return True
+    return False
+
+
 def test_two_calls_are_under_way_at_once():
     """Each ends when the other has begun, however slow the machine is."""
     text = calls("meet", "meet").replace("subtract(a, b)", "add(a, b)")
@@ -152,19 +163,21 @@ def test_two_factorisations_run_side_by_side():
     draw = np.random.default_rng(0).standard_normal((300, 300)).astype(np.float32)
     x = draw @ draw.T + 300 * np.eye(300, dtype=np.float32)
     want = np.asarray(hloom.compile(CHOLESKY, threads=1)(x, 2 * x)).copy()
-    before = library().hl_executor_overlaps()
     for seed in range(1, 4):
         with drawn_order(seed, most_delay_ns=100_000):
             assert np.array_equal(np.asarray(exe(x, 2 * x)), want)
-    assert library().hl_executor_overlaps() > before
+
+    def delayed():
+        with drawn_order(1, most_delay_ns=20_000_000):
+            exe(x, 2 * x)
+
+    assert overlaps_within(100, delayed)
 
 
-def test_two_calls_take_the_time_of_one():
+def test_two_calls_that_rest_are_under_way_at_once():
     exe = executable(calls("rest", "rest"), scheduler="default")
-    before = library().hl_executor_overlaps()
     assert np.asarray(exe(X)).tolist() == (2 * X).tolist()
-    assert min(seconds(lambda: exe(X)) for _ in range(3)) < 0.28
-    assert library().hl_executor_overlaps() >= before + 4
+    assert overlaps_within(20, lambda: exe(X))
     assert "side by side:\n  main: 3 runs" in exe.as_text("thunks")
     # With one thread, or where least memory is asked for, one after another.
     assert seconds(lambda: executable(calls("rest", "rest"), threads=1)(X)) > 0.29
@@ -190,23 +203,28 @@ def test_handlers_of_python_keep_their_order():
     assert seen == [1.0, -1.0] * 5
 
 
-def test_concurrent_handlers_of_python_take_the_time_of_one():
+def test_concurrent_handlers_of_python_are_under_way_at_once():
     inside: list[int] = []
     together: list[int] = []
+    patience = 20.0
 
     def rests(call):
+        """Until another is in it at the same time."""
         inside.append(1)
         together.append(len(inside))
-        time.sleep(0.15)
+        until = time.monotonic() + patience
+        while max(together) < 2 and time.monotonic() < until:
+            time.sleep(0.001)
         inside.pop()
         call.results[0][:] = call.arguments[0]
 
     ffi.register("beside.rests", rests, concurrent=True)
     exe = hloom.compile(calls("rests", "rests"), threads=2)
     assert np.asarray(exe(X)).tolist() == (2 * X).tolist()
-    assert min(seconds(lambda: exe(X)) for _ in range(3)) < 0.28 and max(together) == 2
+    assert max(together) == 2
     # What has effects keeps its order all the same.
     together.clear()
+    patience = 0.2
     exe = hloom.compile(calls("rests", "rests", "true"), threads=2)
     exe(X)
     assert together == [1, 1]
@@ -357,10 +375,9 @@ def test_a_saved_program_runs_side_by_side():
 
     exe = executable(calls("rest", "rest"))
     again = Executor(program_from_bytes(program_to_bytes(exe.program)), 2)
-    before = library().hl_executor_overlaps()
     [result] = again.run([X])
     assert np.asarray(result).tolist() == (2 * X).tolist()
-    assert library().hl_executor_overlaps() > before
+    assert overlaps_within(20, lambda: again.run([X]))
 
 
 def test_a_race_is_an_error_of_the_debug_executor():

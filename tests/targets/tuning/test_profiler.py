@@ -45,8 +45,8 @@ def measured(*candidates, rounds=3):
 
 
 def test_a_slow_first_run_is_not_in_the_time():
-    [default, slow_once] = measured(Candidate(), Candidate(slow_s=[0.05]))
-    assert 0 < default.seconds < 0.02 and 0 < slow_once.seconds < 0.02
+    [default, slow_once] = measured(Candidate(), Candidate(slow_s=[2.0]))
+    assert 0 < default.seconds < 1 and 0 < slow_once.seconds < 1
 
 
 def test_what_differs_fails_and_says_so_however_fast():
