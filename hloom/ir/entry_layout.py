@@ -16,17 +16,19 @@ def keep_own_sizes(module: Module) -> None:
     said, entry = module.entry_layout, module.entry
     if said is None or len(said.parameters) != len(entry.parameters):
         return
-    parameters = tuple([_own(s, p.shape) for s, p in zip(said.parameters, entry.parameters)])
-    result = _own(said.result, entry.root.shape)
+    parameters = tuple(
+        [with_own_sizes(s, p.shape) for s, p in zip(said.parameters, entry.parameters)]
+    )
+    result = with_own_sizes(said.result, entry.root.shape)
     if parameters != said.parameters or result != said.result:
         module.entry_layout = ProgramShape(parameters, said.parameter_names, result)
 
 
-def _own(said: Shape, own: Shape) -> Shape:
-    """The layouts of one shape, on the sizes of the other."""
+def with_own_sizes(said: Shape, own: Shape) -> Shape:
+    """The layouts of what the entry's layout says, on the sizes that the entry itself has."""
     if own.is_tuple and len(said.elements) == len(own.elements):
         pairs = list(zip(said.elements, own.elements))
-        parts = [_own(s, o) for s, o in pairs]
+        parts = [with_own_sizes(s, o) for s, o in pairs]
         return said if all(p is s for p, (s, _) in zip(parts, pairs)) else tuple_shape(parts)
     if not (own.is_array and said.is_array) or said.dynamic == own.dynamic:
         return said

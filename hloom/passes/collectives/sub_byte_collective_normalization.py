@@ -33,6 +33,8 @@ class SubByteCollectiveNormalization(Expander):
             return None
         if dtype is not x.shape.dtype or dtype.is_pred or dtype.bits >= BYTE_BITS:
             return None
+        if BYTE_BITS % dtype.bits:
+            return None  # of six bits, which take a byte each
         packed, rank = BYTE_BITS // dtype.bits, x.shape.rank
         if not rank or x.shape.dims[-1] % packed or i.shape.dims[-1] % packed:
             return None

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.computation import Computation
+from hloom.ir.entry_layout import with_own_sizes
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
@@ -117,11 +118,14 @@ class _Normalizer:
         order = c.in_order()
         count = self.fired.total()
         if layout is not None:
-            for p, s in zip(c.parameters, layout.parameters):
+            for p, said in zip(c.parameters, layout.parameters):
+                s = with_own_sizes(said, p.shape)
                 if s.has_layout and p.shape is not s:
                     p.shape = s
                     self.fired["parameter layouts"] += 1
-        root_shape = c.root.shape if layout is None else layout.result
+        root_shape = c.root.shape
+        if layout is not None:
+            root_shape = with_own_sizes(layout.result, root_shape)
         self.was = {i: i.shape for i in order}
         if entry:
             self.forget_tiles()

@@ -20,6 +20,7 @@ from dataclasses import replace
 from math import prod
 
 from hloom.ir.computation import Computation
+from hloom.ir.entry_layout import with_own_sizes
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS, opcodes
@@ -73,8 +74,10 @@ class SubByteNormalization(Pass):
     ) -> PassResult:
         fired: Counter[str] = Counter()
         entry, layouts = module.entry, module.entry_layout
-        outside = [p.shape for p in entry.parameters] if layouts is None else layouts.parameters
-        result = entry.root.shape if layouts is None else layouts.result
+        outside, result = [p.shape for p in entry.parameters], entry.root.shape
+        if layouts is not None:
+            outside = [with_own_sizes(s, own) for s, own in zip(layouts.parameters, outside)]
+            result = with_own_sizes(layouts.result, result)
         parameters = tuple([packed_form(s) for s in outside])
         # A chain that the program leaves open has one reader: no element of it can be packed.
         is_open = entry.root.opcode in FOLLOWED_BY
