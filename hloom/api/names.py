@@ -54,6 +54,7 @@ from hloom.interp.lockstep import evaluate_lockstep as evaluate_lockstep
 from hloom.interp.machine import evaluate as evaluate
 from hloom.interp.partial import evaluate_partially as evaluate_partially
 from hloom.interp.sample import random_arguments as random_arguments
+from hloom.interp.sample import unset_arguments as unset_arguments
 from hloom.ir.builder import Builder as Builder
 from hloom.ir.computation import Computation as Computation
 from hloom.ir.copy import copy_computation as copy_computation

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import EvalError, HloError
-from hloom.interp.ranges import Leaf, ValueRange, value_ranges
+from hloom.interp.ranges import ValueRange, value_ranges
 from hloom.interp.values import default_memory_limit, nesting_limit, refused, value_bytes
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module, expect_module
@@ -54,11 +54,7 @@ def random_arguments(
     evaluation may hold) are an `EvalError`.
     """
     rng = np.random.default_rng(seed)
-    expect_module(module, "random_arguments")
-    if module.entry_or_none is None:
-        raise EvalError(f"module {module.name} has no entry computation")
-    limit = default_memory_limit() if memory_limit_bytes is None else memory_limit_bytes
-    check_memory_of(module.entry.parameters, limit)
+    _check(module, "random_arguments", memory_limit_bytes)
     try:
         ranges = value_ranges(module)
     except HloError:
@@ -66,10 +62,40 @@ def random_arguments(
     except Exception as error:
         raise refused(error, None) from error
     fraction = rng.uniform(0.3, 1.0)
+
+    def drawn(p: Instruction, path: tuple[int, ...], shape: Shape) -> np.ndarray:
+        sizes = _sizes(shape, fraction)
+        about = ranges.get((p, path), ANYTHING)
+        return random_array(shape.dtype, sizes, rng, about, empty(shape, sizes))
+
     with nesting_limit():
-        return [
-            _literal(p, p.shape, (), ranges, fraction, rng, empty) for p in module.entry.parameters
-        ]
+        return [_literal(p, p.shape, (), drawn) for p in module.entry.parameters]
+
+
+def unset_arguments(
+    module: Module, memory_limit_bytes: int | None = None, *, empty: Empty = aligned
+) -> list[Literal]:
+    """One literal for each parameter of the entry: whatever stands in the memory that `empty`
+    gives, but no third truth value. Dynamic dimensions are at their bounds."""
+    _check(module, "unset_arguments", memory_limit_bytes)
+
+    def unset(p: Instruction, path: tuple[int, ...], shape: Shape) -> np.ndarray:
+        array = empty(shape, _sizes(shape, 1.0))
+        if shape.dtype.is_pred:
+            array.fill(False)
+        return array
+
+    with nesting_limit():
+        return [_literal(p, p.shape, (), unset) for p in module.entry.parameters]
+
+
+def _check(module: Module, caller: str, memory_limit_bytes: int | None) -> None:
+    """Refuse what has no arguments, or larger ones than so many bytes."""
+    expect_module(module, caller)
+    if module.entry_or_none is None:
+        raise EvalError(f"module {module.name} has no entry computation")
+    limit = default_memory_limit() if memory_limit_bytes is None else memory_limit_bytes
+    check_memory_of(module.entry.parameters, limit)
 
 
 def check_memory_of(parameters: Sequence[Instruction], limit: int) -> None:
@@ -91,15 +117,11 @@ def _literal(
     parameter: Instruction,
     shape: Shape,
     path: tuple[int, ...],
-    ranges: dict[Leaf, ValueRange],
-    fraction: float,
-    rng: np.random.Generator,
-    empty: Empty,
+    array_of: Callable[[Instruction, tuple[int, ...], Shape], np.ndarray],
 ) -> Literal:
     if shape.is_tuple:
         parts = [
-            _literal(parameter, part, (*path, k), ranges, fraction, rng, empty)
-            for k, part in enumerate(shape.elements)
+            _literal(parameter, part, (*path, k), array_of) for k, part in enumerate(shape.elements)
         ]
         return Literal(shape, None, tuple(parts))
     if shape.is_token:
@@ -108,19 +130,22 @@ def _literal(
         shape = shape.elements[0]
     if not shape.is_array:
         raise EvalError(f"no values are known for {shape}", instruction=f"%{parameter.name}")
-    sizes = tuple(
-        _dynamic_size(size, fraction) if shape.is_dynamic_dim(d) else size
-        for d, size in enumerate(shape.dims)
-    )
     try:
-        about = ranges.get((parameter, path), ANYTHING)
-        array = random_array(shape.dtype, sizes, rng, about, empty(shape, sizes))
+        array = array_of(parameter, path, shape)
     except (ValueError, MemoryError) as error:
         raise EvalError(
             f"no random {shape.text_without_layout} can be made: {error}",
             instruction=f"%{parameter.name}",
         ) from error
     return Literal.owning(array, shape)
+
+
+def _sizes(shape: Shape, fraction: float) -> tuple[int, ...]:
+    """Of an array whose dynamic dimensions have so much of their bounds."""
+    return tuple(
+        _dynamic_size(size, fraction) if shape.is_dynamic_dim(d) else size
+        for d, size in enumerate(shape.dims)
+    )
 
 
 def _dynamic_size(bound: int, fraction: float) -> int:

@@ -9,34 +9,13 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
-from enum import StrEnum
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from hloom import api
-
-
-class Values(StrEnum):
-    """What arguments are where no file says."""
-
-    random = "random"
-    shared = "shared-random"
-    zeros = "zeros"
-    device = "device-id"
-
-
-ValuesOfArguments = Annotated[
-    Values,
-    typer.Option(
-        "--arguments",
-        help="Without --inputs: random, the random ones of device 0 on all, zeros, or on each "
-        "device its number.",
-    ),
-]
 
 PIECE = 1 << 20
 """Elements that are converted at a time."""
@@ -97,33 +76,6 @@ def arguments_per_device(
             hint=f"parameters: {names}; or arg_0, arg_1, ...",
         )
     return tuple(devices)
-
-
-Arguments = Sequence[Sequence[api.Literal]]
-
-
-def with_values(
-    program: tuple[api.Module, Arguments, str], values: Values, inputs: Path | None
-) -> tuple[api.Module, Arguments, str]:
-    """What each device runs, its arguments, and where they came from; other arguments of their
-    shapes, where `values` says so."""
-    module, devices, origin = program
-    if values is Values.random:
-        return program
-    if inputs is not None:
-        raise api.UsageError("--inputs says what the arguments are", hint="leave out --arguments")
-    if values is Values.shared:
-        return module, [devices[0]] * len(devices), f"{origin}, those of device 0 on all"
-    is_numbered = values is Values.device
-    filled = [[_full(x, d if is_numbered else 0) for x in own] for d, own in enumerate(devices)]
-    return module, filled, "the number of each device" if is_numbered else "zeros"
-
-
-def _full(x: api.Literal, number: int) -> api.Literal:
-    """One number everywhere."""
-    if x.elements:
-        return api.Literal(x.shape, None, tuple([_full(part, number) for part in x.elements]))
-    return api.Literal(x.shape, np.full_like(x.array, number)) if x.shape.is_array else x
 
 
 def _argument(

@@ -166,17 +166,22 @@ def chosen_arguments(
                 hint="--partitions, or --random SEED",
             )
         return partitions if len(partitions) == count else partitions * count, "snapshot"
+    most = most_memory_for(module)
+    memory = {} if empty is None else {"empty": empty}
+    one = api.random_arguments(module, seed or 0, most, **memory)
+    return [one] * count, f"random arguments, seed {seed or 0}"
+
+
+def most_memory_for(module: api.Module) -> int:
+    """The bytes that arguments may take on this machine; `EvalError` where these take more."""
     need = api.module_statistics(module, 0).parameter_bytes
     have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    most = int(MOST_MEMORY * have)
-    if need > most:
+    if need > (most := int(MOST_MEMORY * have)):
         raise api.EvalError(
             f"the arguments of {module.name} take {bytes_text(need)}, but this machine has "
             f"{bytes_text(have)}"
         )
-    memory = {} if empty is None else {"empty": empty}
-    one = api.random_arguments(module, seed or 0, most, **memory)
-    return [one] * count, f"random arguments, seed {seed or 0}"
+    return most
 
 
 @dataclass

@@ -50,16 +50,18 @@ def own_arguments(exe: api.Executable, arguments: Sequence[Sequence[Any]]) -> li
 
 
 def gathered(
-    processes: api.Processes | None, results: list[api.Literal]
+    processes: api.Processes | None, results: list[api.Literal], shape: api.Shape
 ) -> list[api.Literal] | None:
-    """The results of all devices in the first process; None in the others, which are done."""
+    """The results of all devices in the first process, each of this shape; None in the others,
+    which are done."""
     if processes is None:
         return results
     file = io.BytesIO()
     np.savez(file, *[leaf.array for each in results for leaf in _leaves(each)])
-    shape = results[0].shape
     parts = processes.gathered(file.getvalue(), GATHER_S)
-    return [literal for part in parts for literal in _literals(part, shape)] if parts else None
+    if not parts:
+        return None
+    return [literal for part in parts for literal in _literals(part, shape)]
 
 
 def _leaves(literal: api.Literal) -> Iterator[api.Literal]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -12,15 +12,14 @@ import numpy as np
 import typer
 
 from hloom import api
-from hloom.tools import arrays, communication, run_report
-from hloom.tools.arrays import arguments_per_device, write_arrays
+from hloom.tools import run_report
+from hloom.tools.arrays import write_arrays
 from hloom.tools.calibrate import measured_rates
 from hloom.tools.compare import Difference, differences
 from hloom.tools.evaluate import (
     TOP,
     Inputs,
     Top,
-    chosen_arguments,
     evaluating,
     named_results,
     progress,
@@ -29,6 +28,15 @@ from hloom.tools.memory_plot import write_memory_plot
 from hloom.tools.opt import OPTION_WORDS
 from hloom.tools.owned import OwnedMemory
 from hloom.tools.processes import gathered, joined, own_arguments, refuse_timing
+from hloom.tools.run_arguments import (
+    Arguments,
+    Devices,
+    ResultsOf,
+    Values,
+    ValuesOfArguments,
+    arguments_of,
+    shown_of,
+)
 from hloom.tools.saved import is_saved, opened
 from hloom.tools.terminal import (
     WRONG_INPUT,
@@ -46,8 +54,6 @@ from hloom.tools.terminal import (
 )
 from hloom.tools.timeline import write_trace
 
-Arguments = Sequence[Sequence[Any]]
-"""Those of each device."""
 Call = Callable[[api.Executable, Arguments], list[Any]]
 """Runs a program: the result of each device."""
 LONG_S = 0.5
@@ -117,8 +123,9 @@ def run(
     file: InputFile,
     inputs: Inputs = None,
     random: Random = None,
-    fill: arrays.ValuesOfArguments = arrays.Values.random,
+    fill: ValuesOfArguments = Values.random,
     output: Output = None,
+    of: ResultsOf = Devices.all,
     repeats: Repeats = 0,
     profile: Profile = False,
     roofline: Roofline = False,
@@ -151,27 +158,44 @@ def run(
 
       hloom run step.hlo --target sim:two-gpus --timeline trace.json
     """
-    options = ctx.meta.get(OPTION_WORDS, [])
-    chosen = Chosen(options, target, time_passes, replicas, partitions, shapes, spmd)
+    words = ctx.meta.get(OPTION_WORDS, [])
+    chosen = Chosen(words, target, time_passes, replicas, partitions, shapes, spmd)
     loaded, exe = _program(file, threads, chosen, check, memory_plot, roofline)
     exe.device_assignment = device_assignment or exe.device_assignment
-    refuse_timing(processes := joined(exe), profile=profile, roofline=roofline)
-    program = _arguments(loaded, inputs, random, memory := OwnedMemory())
-    module, arguments, origin = arrays.with_values(program, fill, inputs)
+    refuse_timing(joined(exe), profile=profile, roofline=roofline)
+    module, arguments, origin, memory = arguments_of(loaded, inputs, random, fill)
     own = _own(exe, arguments, memory, any((repeats, check, profile, roofline)))
     simulator = simulated(exe, timeline, delays, leave_out_wait)
     first_s, times, results_here = timed(exe, own, repeats, simulator or _called)
     seen = simulator and simulator.written(timeline)
-    if not (results := gathered(processes, results_here)):
+    expected = (module, arguments) if check else None
+    if (shown := _shown(exe, results_here, expected, of, output)) is None:
         return
-    _write(exe, results, output, memory_plot)
-    differing = _checked(module, arguments, results) if check else None
+    _write(exe, shown[0], output, memory_plot)
     steps = profiled(exe, arguments, max(repeats, 1)) if profile else None
     limits = limits_of(exe, arguments, repeats) if roofline else None
-    ran = run_report.Ran(exe, origin, first_s, times, results, differing, steps, seen, limits)
+    ran = run_report.Ran(exe, origin, first_s, times, *shown, steps, seen, limits)
     if not as_json:
         run_report.show_run(ran, values, time_passes, top, [memory_plot, timeline])
-    _end(run_report.as_data(ran, values) if as_json else None, differing)
+    _end(run_report.as_data(ran, values) if as_json else None, ran.differing)
+
+
+def _shown(
+    exe: api.Executable,
+    results: list[api.Literal],
+    expected: tuple[api.Module, Arguments] | None,
+    of: Devices,
+    output: Path | None,
+) -> tuple[list[api.Literal], list[Difference] | None] | None:
+    """The results that are asked for, and how all differ from what is expected; None in all
+    processes but the first."""
+    if expected is None:
+        results = shown_of(results, of, exe.own_part, output)
+    everywhere = gathered(exe.processes, results, exe.program.result_shape)
+    if everywhere is None or expected is None:
+        return None if everywhere is None else (everywhere, None)
+    differing = _checked(*expected, everywhere)
+    return shown_of(everywhere, of, range(len(everywhere)), output), differing
 
 
 def _own(
@@ -297,30 +321,6 @@ def compiled(
     for name in exe.kind.unread(options):
         warn(f"--{name} does nothing when compiling for a {target.upper()}")
     return exe
-
-
-def _arguments(
-    loaded: api.Loaded,
-    inputs: Path | None,
-    seed: int | None,
-    memory: OwnedMemory,
-) -> tuple[api.Module, Arguments, str]:
-    """What each device runs, its arguments, random ones in this memory, and where they came from:
-    parts of whole ones where the program is to be partitioned."""
-    module = communication.each_device(loaded.module)
-    if module is not loaded.module:
-        whole, origin = chosen_arguments(loaded, inputs, seed, 1)
-        parts = api.split_arguments(module, whole[0])
-        return module, parts, f"{origin}, split by their shardings"
-    count = loaded.module.replica_count * loaded.module.num_partitions
-    if inputs is not None and inputs.suffix == ".npy" and seed is None:
-        try:
-            array = np.load(inputs, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise api.UsageError(f"cannot read {inputs}: {error}") from None
-        each = arguments_per_device(module, {"arg_0": array}, count, str(inputs))
-        return module, each, str(inputs)
-    return (module, *chosen_arguments(loaded, inputs, seed, count, memory.empty))
 
 
 def timed(

@@ -31,7 +31,7 @@ class Ran:
     first_s: float
     times: list[float]
     results: list[api.Literal]
-    """Of each device."""
+    """Of each device that is asked for."""
     differing: list[Difference] | None
     """How the results differ from the interpreter's, if that was asked for."""
     steps: list[list[Any]] | None
@@ -50,7 +50,10 @@ def show_run(
     verb = "loaded" if is_saved(exe) else "compiled"
     about = f"{ran.origin}, {verb} in {time_text(sum(exe.seconds.values()))}"
     about += f", first run {time_text(ran.first_s)}"
-    show(exe.program.name, ran.results, about, values, top)
+    if ran.results:
+        show(exe.program.name, ran.results, about, values, top)
+    else:
+        typer.echo(f"{exe.program.name} ({about})")
     if ran.times:
         typer.echo(times_line(ran.times))
     typer.echo(memory_line(exe.memory))
