@@ -147,6 +147,7 @@ def _steps(array: ArrayOnMesh, at: Tiling, target: Tiling, is_brief: bool) -> It
                 yield from _exchanges(array, at, target, d, common, here)
     if not at.partial and not is_brief:
         yield from _permutes(array, at, target, here)
+        yield from _into_as_many(array, at, target, used)
 
 
 def _reductions(
@@ -271,6 +272,39 @@ def _permutes(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> It
             yield ReshardStep(
                 "collective-permute", -1, (), after, -1, received + STEP_BYTES, received
             )
+
+
+def _into_as_many(
+    array: ArrayOnMesh, at: Tiling, target: Tiling, used: frozenset[int]
+) -> Iterator[ReshardStep]:
+    """A slice on the way to as many tiles as the target has, along whatever axes cut nothing yet:
+    those tiles can be handed on."""
+    free = [a for a, n in enumerate(array.sizes) if n > 1 and a not in used]
+    tiles = [(array.count(have), array.count(want)) for have, want in zip(at.dims, target.dims)]
+    if any(many % few for few, many in tiles):
+        return
+    axes = _shared_out(array, [many // few for few, many in tiles], free)
+    for d, own in enumerate(axes or ()):
+        if own and array.divides(d, at.dims[d], own):
+            after = at.with_dim(d, at.dims[d] + own)
+            yield ReshardStep("slice", d, own, after, cost=SLICE_BYTES)
+            return
+
+
+def _shared_out(array: ArrayOnMesh, times: list[int], free: list[int]) -> list[Axes] | None:
+    """Axes for each dimension to be cut so many times more; None where they do not suffice."""
+    d = next((d for d, n in enumerate(times) if n > 1), None)
+    if d is None:
+        return [() for _ in times]
+    for a in free:
+        if times[d] % array.sizes[a]:
+            continue
+        rest = [n // array.sizes[a] if k == d else n for k, n in enumerate(times)]
+        others = _shared_out(array, rest, [b for b in free if b != a])
+        if others is not None:
+            others[d] = (a, *others[d])
+            return others
+    return None
 
 
 def _beginning_as(

@@ -16,6 +16,9 @@ WHOLE_BYTES = 16 * 24 * 4
     [
         # Cut once more for nothing, then handed on: not gathered whole.
         (((), (1,)), ((), (0, 1, 2)), ["slice", "collective-permute"], WHOLE_BYTES / 8),
+        # Cut along axes that the target has elsewhere, into as many tiles as it has.
+        (((), (2,)), ((2,), (0, 1)), ["slice", "slice", "collective-permute"], WHOLE_BYTES / 8),
+        (((0,), ()), ((1, 2), (0,)), ["slice", "slice", "collective-permute"], WHOLE_BYTES / 8),
         # Exchanged, in an order that a permute puts right.
         (((0, 1), (2,)), ((0,), (1, 2)), ["all-to-all", "collective-permute"], 288),
     ],
