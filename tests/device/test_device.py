@@ -8,7 +8,7 @@ import pytest
 from hloom.base.diagnostics import ParseError, UsageError
 from hloom.device.costs import Costs
 from hloom.device.device import Device
-from hloom.device.ids import GlobalDeviceId, LocalDeviceId
+from hloom.device.ids import GlobalDeviceId, LocalDeviceId, global_number
 from hloom.device.known import device_named, known_device, known_names
 from hloom.device.probe import probed_caches, probed_cpu
 from hloom.device.text import parse_device, show_device
@@ -128,6 +128,11 @@ def test_ids_do_not_mix() -> None:
     assert sorted([GlobalDeviceId(2), GlobalDeviceId(1)])[0] == GlobalDeviceId(1)
     with pytest.raises(TypeError):
         LocalDeviceId(1) < GlobalDeviceId(2)  # type: ignore[operator]  # noqa: B015
+    for device_id, other in ((GlobalDeviceId, LocalDeviceId), (LocalDeviceId, GlobalDeviceId)):
+        with pytest.raises(TypeError, match="a device has a whole number"):
+            device_id(other(1))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="is no GlobalDeviceId"):
+        global_number(LocalDeviceId(1))  # type: ignore[arg-type]
     assert GlobalDeviceId(1) != 1
 
 

@@ -11,7 +11,7 @@ from ctypes import c_int32, c_int64, c_void_p
 from itertools import count
 from typing import Any, NamedTuple
 
-from hloom.device.ids import GlobalDeviceId
+from hloom.device.ids import GlobalDeviceId, global_number
 from hloom.runtime.beside_python import beside_python
 from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.communicator.processes import Processes
@@ -102,7 +102,7 @@ class InProcess(Owner):
 
     def stop(self, device: GlobalDeviceId | None) -> None:
         """Let a device stop where it meets others, so that they wait; None lets it go on."""
-        library().hl_devices_stop(self.handle, -1 if device is None else device.value)
+        library().hl_devices_stop(self.handle, -1 if device is None else global_number(device))
 
     def health(self) -> Health:
         """What has happened so far."""
