@@ -133,7 +133,7 @@ def fail() -> None:
     try:
         f(x).block_until_ready()
     except jax.errors.JaxRuntimeError as error:
-        print(f"{time.monotonic() - begin < 20}: {error}", flush=True)
+        print(f"{time.monotonic() - begin < 60}: {error}", flush=True)
 
 
 for case in (topology, arrays, collectives, train):

@@ -293,15 +293,20 @@ def case_readiness():
     step = jax.jit(long_program)
     x = jnp.asarray(RANDOM.standard_normal((256, 256)).astype(np.float32))
     (jax.device_put(step(x), HLOOM[0]) + 1).block_until_ready()
-    begin = time.perf_counter()
-    y = step(x)
-    z = jax.device_put(y, HLOOM[0]) + 1  # queued behind it
-    launched = time.perf_counter() - begin
-    was_ready = y.is_ready()
-    y.block_until_ready()
-    took = time.perf_counter() - begin
-    assert not was_ready and y.is_ready() and launched < took / 2, (launched, took)
-    np.testing.assert_array_equal(np.asarray(z), np.asarray(y) + 1)
+    seen = []
+    for _ in range(10):  # who launches may be the one that waits for a core
+        begin = time.perf_counter()
+        y = step(x)
+        z = jax.device_put(y, HLOOM[0]) + 1  # queued behind it
+        launched = time.perf_counter() - begin
+        was_ready = y.is_ready()
+        y.block_until_ready()
+        seen.append((was_ready, launched / (time.perf_counter() - begin)))
+        assert y.is_ready()
+        np.testing.assert_array_equal(np.asarray(z), np.asarray(y) + 1)
+        if not was_ready and seen[-1][1] < 0.5:
+            return
+    raise AssertionError(seen)
 
 
 def case_deleted_while_it_is_read():

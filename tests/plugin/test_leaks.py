@@ -30,7 +30,7 @@ def living():
 
 def settled(before):
     """The same, once the threads of devices have let go of their last run."""
-    ends = time.monotonic() + 10
+    ends = time.monotonic() + 60
     while (after := living()) != before and time.monotonic() < ends:
         time.sleep(0.001)
     return after

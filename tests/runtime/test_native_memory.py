@@ -166,7 +166,7 @@ def test_forks_while_other_threads_allocate():
         for _ in range(100):
             child = os.fork()
             if not child:
-                signal.alarm(10)  # ends a child that waits for nobody
+                signal.alarm(120)  # ends a child that waits for nobody
                 native.hl_arena_free(None, native.hl_arena_alloc(None, 3_000_000))
                 os._exit(0)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -254,7 +254,7 @@ def test_long_loops_are_interrupted(scheduler):
             exe(*hloom.random_arguments(parse_module(LONG), seed=0))
     finally:
         signal.signal(signal.SIGINT, before)
-    assert time.perf_counter() - start < 10
+    assert time.perf_counter() - start < 40
     timer.join()
 
 
