@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from hloom.base.diagnostics import HloError, UsageError, did_you_mean
 from hloom.base.faults import Fault
 from hloom.program.saved import program_from_bytes, program_to_bytes
-from hloom.program.thunks.custom_call import Interpreter
 from hloom.program.thunks.thunk import Thunk, walk
 from hloom.running import Running
 from hloom.runtime.communicator.in_process import InProcess
@@ -181,7 +180,7 @@ class Executable(Running):
         self, argument_names: Sequence[str] | None, result_names: Sequence[str] | None
     ) -> Program:
         """The program as it is saved; `UsageError` for one that is no machine code."""
-        if self.is_simulated or any(isinstance(t, Interpreter) for t in walk(self.thunks)):
+        if self.is_simulated or any(t.is_interpreted for t in walk(self.thunks)):
             what = "is for simulated devices" if self.is_simulated else "needs the interpreter"
             raise UsageError(f"{self.program.name} {what}: it is no machine code", rule="target")
         names = self._names.chosen(argument_names, result_names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hloom.base.diagnostics import UsageError, did_you_mean
 from hloom.base.options import Options
@@ -17,11 +17,13 @@ from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.communicator.processes import Processes
 from hloom.runtime.execute_options import ExecuteOptions, launch_of
-from hloom.runtime.host_transfers import HostTransfers
 from hloom.runtime.leaves import donatable, leaves_of
 from hloom.runtime.nested import nested
 from hloom.targets.stages import Stages
 from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
+
+if TYPE_CHECKING:
+    from hloom.runtime.host_transfers import HostTransfers
 
 
 class Running:
@@ -52,6 +54,7 @@ class Running:
         self._is_among_devices = self.program.meets_others
         self._assignment = DeviceAssignment.natural(self.program.replicas, self.program.partitions)
         self._meeting = Lock()
+        self._host: HostTransfers | None = None
         self.patience = patience or Patience()
         """How long devices wait for one another; to be set before the first run on several."""
         self.processes: Processes | None = None
@@ -224,7 +227,12 @@ class Running:
     @property
     def host(self) -> HostTransfers:
         """Who takes what is sent to the host, and gives what is received, by channel."""
-        return self._executor.host
+        from hloom.runtime.host_transfers import HostTransfers
+
+        with self._meeting:
+            if self._host is None:
+                self._host = HostTransfers(self._executor.loaded.handle, self.program)
+            return self._host
 
     @property
     def interruptible(self) -> bool:

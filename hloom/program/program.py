@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from hloom.program.call_site import CallSite
 from hloom.program.slice import Allocation, BufferSlice
-from hloom.program.thunks.among_devices import AmongDevices
-from hloom.program.thunks.custom_call import JointInterpreter
 from hloom.program.thunks.thunk import Thunk, walk
 from hloom.types.shape import Shape
 
@@ -122,7 +120,7 @@ class Program:
     @cached_property
     def meets_others(self) -> bool:
         """Whether what it does has to do with the other devices; else one can run alone."""
-        return any(isinstance(t, AmongDevices | JointInterpreter) for t in walk(self.thunks))
+        return any(t.meets_others for t in walk(self.thunks))
 
     @property
     def temp_bytes(self) -> int:

@@ -16,20 +16,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import struct
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from pkgutil import iter_modules
 from typing import Any, NamedTuple
 
 from hloom.base.registry import load_room
+from hloom.program import thunks
 from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.thunks.thunk import THUNKS, Thunk
 
 _SIZE = struct.Struct("<q")
-COMMON = ("call", "conditional", "copy", "kernel", "while_")
-"""The files of the kinds that most programs have."""
 
 
 def thunks_section(thunks: Iterable[Thunk]) -> list[bytes]:
@@ -146,6 +147,17 @@ def _read_float(_: Reader, x: Any) -> float:
     return x
 
 
+def import_kind(kind: str) -> None:
+    """Import the file that a kind is in, which has its name or the beginning of it, and no others:
+    a program need not wait for what it has not. Those of other names are among all files."""
+    name = re.sub("(?<=[a-z])(?=[A-Z])", "_", kind).lower()
+    for module in iter_modules(thunks.__path__):
+        if name.startswith(module.name.rstrip("_")):
+            load_room(thunks.__name__, only=(module.name,))
+    if kind not in THUNKS:
+        load_room(thunks.__name__)
+
+
 def _write_thunk(to: ThunkWriter, t: Thunk) -> list[Any]:
     fields = _fields(type(t))
     return [t.kind, *[form.write(to, getattr(t, name)) for name, form in fields]]
@@ -155,11 +167,7 @@ def _read_thunk(of: Reader, row: Any) -> Thunk:
     kind, *values = row
     cls = THUNKS.get(kind)
     if cls is None:
-        # Most programs have few kinds: they need not wait for all to be imported.
-        load_room("hloom.program.thunks", only=COMMON)
-        cls = THUNKS.get(kind)
-    if cls is None:
-        load_room("hloom.program.thunks")
+        import_kind(kind)
         cls = THUNKS.get(kind)
     if cls is None:
         raise ValueError(f"no kind of thunk {kind!r}")

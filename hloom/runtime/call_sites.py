@@ -12,7 +12,6 @@ from functools import cache
 
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.program.call_site import CallSite
-from hloom.program.thunks.custom_call import PYTHON
 from hloom.runtime import ffi, lapack
 from hloom.runtime.native import library
 
@@ -69,6 +68,8 @@ def _missing(sites: Sequence[CallSite]) -> MissingHandlerError:
         "function, register_symbol(name, library, symbol) one of a shared library, "
         "register_capsule(name, capsule) what jax.ffi has"
     )
+    from hloom.program.thunks.custom_call import PYTHON
+
     if first.target in PYTHON:
         hint = (
             "a function of Python is known only in the process of JAX that made the program: run "

@@ -19,9 +19,8 @@ from numpy import ndarray
 
 from hloom.base.diagnostics import UsageError
 from hloom.device.assignment import DeviceAssignment
-from hloom.program.picture import published
 from hloom.program.program import Parameter, Program
-from hloom.program.thunks.custom_call import JointInterpreter
+from hloom.program.renderer import published
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import walk
 from hloom.runtime.arguments import check_alignment, checked_array, ordered_back, wrong_argument
@@ -31,7 +30,6 @@ from hloom.runtime.call_sites import have_lapack
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.execute_options import Launch
 from hloom.runtime.feeds import Feeds
-from hloom.runtime.host_transfers import HostTransfers
 from hloom.runtime.library import allocated
 from hloom.runtime.loaded_program import (
     RAW_WORDS,
@@ -68,10 +66,9 @@ class Executor:
         self.loaded = LoadedProgram(program, pool)
         count = program.device_count
         self.feeds = Feeds(program.infeeds, program.outfeeds, self.loaded.handle, count)
-        self.host = HostTransfers(self.loaded.handle, program)
         self.assignment = DeviceAssignment.natural(program.replicas, program.partitions)
         """Which devices run it; all of this process are alike."""
-        is_joint = any(isinstance(t, JointInterpreter) for t in walk(program.thunks))
+        is_joint = any(t.is_interpreted and t.meets_others for t in walk(program.thunks))
         self._turn = threading.Lock() if is_joint else nullcontext()
         """Who runs on several devices, where the interpreter takes one such run after another."""
         self.interruptible = False

@@ -5,6 +5,7 @@ Apart from `build.py`, which is imported only where something is to be built.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from hloom.base.diagnostics import HloError
@@ -24,9 +25,13 @@ class BuildError(HloError):
 
 def sources(folder: Path = SOURCES) -> tuple[list[Path], list[Path]]:
     """The files to compile and those they may include, sorted; those of `pjrt/` are among them."""
-    compiled = [*folder.glob("*.cc"), *folder.glob("pjrt/*.cc")]
-    included = [*folder.glob("*.h"), *folder.glob("*.inc"), *folder.glob("pjrt/*.h")]
-    return sorted(compiled), sorted(included)
+    # Names and no globs: every process that runs something in a checkout waits for this.
+    inner = folder / "pjrt"
+    names = os.listdir(folder)
+    below = [f"{inner.name}/{name}" for name in os.listdir(inner)] if inner.name in names else []
+    compiled = [name for name in (*names, *below) if name.endswith(".cc")]
+    included = [name for name in (*names, *below) if name.endswith((".h", ".inc"))]
+    return [folder / name for name in sorted(compiled)], [folder / n for n in sorted(included)]
 
 
 def is_checkout() -> bool:

@@ -99,6 +99,7 @@ def called(folder, program, path, kind, way, arrays=()):
         *(("loop", "plain"), ("dot", "two"), ("conditional", "async"), ("sort", "eight")),
         *(("topk", "plain"), ("state_in_place", "place"), ("state_in_place", "plain")),
         *(("convolution", "eight"), ("comparator", "async"), ("loop", "cancel")),
+        *((name, "odd") for name in PROGRAMS),
     ],
 )
 def test_the_same_bits(folder, name, way):
@@ -113,8 +114,9 @@ def test_the_same_bits(folder, name, way):
 @pytest.mark.parametrize("text", [LINALG, FOURIER])
 def test_routines_of_other_kinds(folder, text):
     x = np.eye(4, dtype=np.float32) * 4 if text is LINALG else np.arange(12, dtype=np.complex64)
-    done = called(folder, "all", saved(folder, text), "all", "plain", [x])
-    assert done.stdout == np.asarray(hloom.compile(text)(x)).tobytes()
+    for way in ("plain", "odd"):
+        done = called(folder, "all", saved(folder, text), "all", way, [x])
+        assert done.stdout == np.asarray(hloom.compile(text)(x)).tobytes()
 
 
 def test_kinds_that_are_missing_are_named(folder):

@@ -30,7 +30,6 @@ DRAWN = "which numbers a drawn instance gets, an opcode at a time"
 NUMPY = "how numpy computes it"
 ALLOWED = {
     "passes/partition/notes.py": "a sentence for each collective",
-    "program/saved_thunks.py": "names of files of thunk kinds",
     "analysis/attention.py": "what stands between the two dots of an attention, as JAX writes it",
     "codegen/elements.py": "operations of the language of kernels that HLO has too",
     "codegen/kernel_cost.py": "operations of the language of kernels",

@@ -9,13 +9,8 @@ import pytest
 
 import hloom
 from hloom.program.graph import execution_graph
-from hloom.program.picture import (
-    DotRenderer,
-    GraphRenderer,
-    operations,
-    register_renderer,
-    show_graph,
-)
+from hloom.program.picture import DotRenderer, operations, show_graph
+from hloom.program.renderer import GraphRenderer, register_renderer
 from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.random import RngGetAndUpdateState

@@ -1,5 +1,6 @@
 """Programs in files: saved, loaded without a compiler, refused with one clear error."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from hloom.program import container
 from hloom.program.saved import program_to_bytes
 from hloom.runtime.program_files import replaced
 from hloom.targets.cpu.target import CpuTarget
+from tests.small_programs import LOOPS
 
 TEXT = """HloModule steps
 ENTRY main {
@@ -84,6 +86,35 @@ def test_nothing_of_the_compiler_is_imported(path):
     root = Path(__file__).parents[2]
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
     assert out.stdout == "[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]\n[]\n", out.stderr
+
+
+COMMON = ["hloom.program.thunks", "hloom.program.thunks.thunk"]
+"""What every program has of the folder of the kinds."""
+
+
+def kinds_imported(path):
+    """Those of the kinds that a new process imports to load a program and run it on zeros."""
+    code = (
+        "import sys, hloom, numpy as np\n"
+        f"run = hloom.load_compiled({str(path)!r})\n"
+        "run(*[np.zeros(s.dims, s.dtype.numpy) for s in run.program.argument_shapes])\n"
+        "drawing = ('hloom.program.graph', 'hloom.program.picture')\n"
+        "print([m for m in sys.modules if m in drawing])\n"
+        "print(sorted(m for m in sys.modules if m.startswith('hloom.program.thunks')))"
+    )
+    root = Path(__file__).parents[2]
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
+    drawing, kinds = out.stdout.split("\n", 1)
+    assert drawing == "[]", out.stderr
+    return [name for name in ast.literal_eval(kinds) if name not in COMMON]
+
+
+def test_kinds_that_a_program_has_not_are_not_imported(path, tmp_path):
+    assert kinds_imported(path) == ["hloom.program.thunks.kernel"]
+    hloom.compile(LOOPS).save(tmp_path / "loops.hloom")
+    assert kinds_imported(tmp_path / "loops.hloom") == [
+        f"hloom.program.thunks.{name}" for name in ("copy", "kernel", "routine", "sort", "while_")
+    ]
 
 
 @pytest.mark.parametrize(

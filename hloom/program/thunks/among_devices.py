@@ -12,6 +12,8 @@ from hloom.program.thunks.thunk import Rates
 class AmongDevices(NamedRoutine):
     """A call of the runtime which asks the communicator."""
 
+    meets_others = True
+
     def states(self) -> tuple[str, ...]:
         return ("devices",)
 

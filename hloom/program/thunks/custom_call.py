@@ -47,6 +47,7 @@ class Interpreter(Routine):
     """Have an instruction evaluated for which no code could be written."""
 
     kind = "Interpreter"
+    is_interpreted = True
 
 
 @thunk_kind
@@ -54,3 +55,4 @@ class JointInterpreter(Interpreter):
     """Have a program of several devices evaluated, when all of them have come."""
 
     kind = "JointInterpreter"
+    meets_others = True

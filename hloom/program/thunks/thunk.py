@@ -75,6 +75,10 @@ class Thunk(ABC):
 
     kind: ClassVar[str]
     """Its name, as listings and saved programs have it."""
+    meets_others: ClassVar[bool] = False
+    """Whether what it does has to do with the other devices."""
+    is_interpreted: ClassVar[bool] = False
+    """Whether no code was written for it, and the interpreter does it."""
     name: str
 
     @abstractmethod

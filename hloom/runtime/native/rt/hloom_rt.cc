@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,9 +22,19 @@ using hloom::rt::Place;
 using hloom::rt::Stands;
 using hloom::rt::told;
 
-// Of inputs and outputs; outputs from 16 MiB on may be written past the caches (execution.cc).
-constexpr size_t kAlignment = 16;
+// What handlers of custom calls may count on, as in XLA.
+constexpr size_t kHandlerAlignment = 16;
+// Outputs from here on may be written past the caches (execution.cc).
 constexpr int64_t kStreamedBytes = int64_t{1} << 24;
+
+// What the code of a program asks of an array: a multiple of its elements' bytes, of which the text
+// tells the bits: `bf16[4]`, `c64[]`, `f8e4m3fn[2]`, `pred[9]`.
+size_t alignment_of(const std::string& text) {
+  size_t digits = text.find_first_of("0123456789[");
+  if (digits == std::string::npos) return kHandlerAlignment;
+  size_t bits = strtoul(text.c_str() + digits, nullptr, 10) / (text[0] == 'c' ? 2 : 1);
+  return bits >= 64 ? 8 : bits >= 8 ? bits / 8 : 1;
+}
 
 int64_t number_of(const std::vector<std::string>& names, const char* name) {
   for (size_t k = 0; k < names.size(); ++k)
@@ -80,12 +91,17 @@ void hloom_rt_program::place() {
   places.resize(core->fixed.size());
   for (size_t k = 0; k < core->fixed.size(); ++k)
     if (core->fixed[k] != nullptr) places[k].where = Stands::kFixed;
+  auto alignment_in = [&](const std::string& text) {
+    return core->sites.empty() ? alignment_of(text) : kHandlerAlignment;
+  };
   for (size_t k = 0; k < input_texts.size(); ++k)
     inputs.push_back({input_names[k].c_str(), input_texts[k].c_str(),
-                      static_cast<size_t>(core->arguments[k].size_bytes), kAlignment, -1});
+                      static_cast<size_t>(core->arguments[k].size_bytes),
+                      alignment_in(input_texts[k]), -1});
   for (size_t k = 0; k < output_results.size(); ++k) {
     const hl_program::Result& r = core->results[output_results[k]];
-    size_t alignment = r.size_bytes >= kStreamedBytes ? kTempAlignment : kAlignment;
+    size_t alignment =
+        r.size_bytes >= kStreamedBytes ? kTempAlignment : alignment_in(output_texts[k]);
     outputs.push_back({output_names[k].c_str(), output_texts[k].c_str(),
                        static_cast<size_t>(r.size_bytes), alignment, -1});
   }
