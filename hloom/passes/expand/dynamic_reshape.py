@@ -76,6 +76,8 @@ def compacted(m: Masks, x: Sized, of: Shape, sizes: Sizes) -> Instruction:
     in the operand, both counted by run-time sizes. One gather fetches them all.
     """
     b, full = m.b, of.dims
+    if not x.value.shape.size:
+        return b.full(0, of.dtype, full)
     number = b.full(0, S32, full)
     for d in range(of.rank):
         size = b.spread(sizes[d], full) if d in sizes else b.full(full[d], S32, full)

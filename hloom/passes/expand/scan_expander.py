@@ -96,6 +96,8 @@ class ScanExpander(Expander):
         if steps > MOST_STEPS:
             raise refuse(i, f"no loop is made for {steps} steps, more than 32 bits count", "scan")
         empty = [b.full(0, s.dtype, s.dims) for s in outputs]
+        if not steps:
+            return b.tuple(*empty, *carries) if i.shape.is_tuple else [*empty, *carries][0]
 
         def step(b: Expansion, k, state, fixed):
             if i.attrs.is_reverse:

@@ -58,7 +58,7 @@ def can_ask(i: Instruction) -> bool:
     static = all(y.shape.is_static for y in (i, x, source))
     if not static or 0 in (*x.shape.dims, *source.shape.dims) or prod(x.shape.dims) >= 1 << 31:
         return False
-    if any(w.window_dilation != 1 or w.base_dilation != 1 for w in dims):
+    if any(w.base_dilation != 1 for w in dims):
         return False
     if prod(_covering(w) for w in dims) > MOST_WINDOWS:
         return False
@@ -66,8 +66,9 @@ def can_ask(i: Instruction) -> bool:
 
 
 def _covering(w: WindowDimension) -> int:
-    """How many windows may cover a place, along one dimension."""
-    return -(-w.size // w.stride)
+    """How many windows may reach beyond a place, along one dimension. Those with holes may leave it
+    out, and do not choose it then."""
+    return -(-w.dilated_size() // w.stride)
 
 
 def _spread_out(b: Expansion, i: Instruction) -> Instruction:

@@ -74,7 +74,8 @@ def _halos(i: Instruction, f: Loops) -> dict[int, tuple[Halo, Halo]]:
     pairs: dict[int, tuple[Halo, Halo]] = {}
     for d, w in enumerate(i.attrs.window.dimensions):
         if not w.is_trivial and f.operands[0][d] == f.operands[1][d] == f.results[0][d]:
-            over = (x[d], 1, w.padding_low - w.size + 1, w.size, w.stride)
+            span = w.dilated_size()
+            over = (x[d], 1, w.padding_low - span + 1, span, w.stride)
             pairs[d] = (Covered(0, d, x[d], *over), Covering(1, d, source[d], *over))
     return pairs
 

@@ -19,6 +19,7 @@ WINDOWS = (
     "size=3x3 stride=2x2 pad=0_1x0_1", "size=3x2 stride=2x2 pad=1_1x1_0", "size=2x2 stride=2x2",
     "size=3x1 stride=1x1 pad=1_1x0_0", "size=2x3 stride=4x2", "size=5x3 stride=2x1 pad=2_2x1_1",
     "size=1x2 stride=2x2", "size=3x3 stride=4x4 pad=3_2x0_5",
+    "size=3x2 stride=2x1 rhs_dilate=2x3 pad=2_2x0_3", "size=2x2 stride=3x2 rhs_dilate=4x1",
 )  # fmt: skip
 BOTH = "devices=[2,2,1]<=[4]"
 ONE = "devices=[4,1,1]<=[4]"
@@ -32,7 +33,8 @@ def program(window: str, size: tuple[int, int], tiles: str, direction: str) -> h
         head, pads = three.split(" pad=")
         three = f"{head.replace(' stride=', ' stride=')} pad={pads}x0_0"
     words = three[1:].split()
-    words = [x if not x.startswith("stride=") or x.count("x") == 2 else x + "x1" for x in words]
+    of_two = [x.startswith(("stride=", "rhs_dilate=")) and x.count("x") < 2 for x in words]
+    words = [x + "x1" if short else x for x, short in zip(words, of_two)]
     text = f"""HloModule m, num_partitions=4
 {CALLED.replace("#", direction)}
 ENTRY main {{
