@@ -37,6 +37,9 @@ AGAIN_BYTES = 1 / 64
 """What one multiplication or element counts beside a byte communicated where it is done again, to
 receive nothing."""
 MOST_FORMS = 3
+MOST_REBUILT = 3
+"""So many operations are done anew of one another: prices of longer chains would be looked up again
+and again."""
 
 
 @dataclass
@@ -260,7 +263,9 @@ def _priced(
     summed = tuple(sorted(a for k in f.reduced for a in axes.get(k, ())))
     if summed and f.reduction:
         outs = [replace(t, partial=summed, reduction=f.reduction) for t in outs]
-    cost = sum(v.cost(t) for v, t in zip(operands, ins))
+    # What is read twice is received once.
+    read = {(id(v.forms), t): v for v, t in zip(operands, ins)}
+    cost = sum([v.cost(t) for (_, t), v in read.items()])
     for t, s, want in zip(outs, shapes, wanted):
         if s.is_array:
             cost += plan(walk.b.array(s), t, want or t.whole())[0]
@@ -339,6 +344,28 @@ def _say_repeatable(
 
     for k, v in enumerate(values):
         v.repeated_by(partial(again, k), bytes)
+
+
+def say_rebuildable(
+    walk: Walk, i: Instruction, values: Sequence[TiledValue], fits: Callable[[Tiling], bool]
+) -> None:
+    """Say that an operation of which operands and result stand alike can be done anew where its
+    operands have less to be received than its result, in tilings that `fits`."""
+    operands = walk.operands(i)
+    depth = 1 + max((v.depth for v in operands), default=0)
+    if walk.region or i.has_control_edges or depth > MOST_REBUILT:
+        return
+    (value,) = values
+    distinct = {id(v.forms): v for v in operands}.values()
+
+    def price(t: Tiling) -> float:
+        return sum([v.cost(t) for v in distinct]) if fits(t) else math.inf
+
+    def rebuild(t: Tiling) -> Instruction:
+        parts = [v.get(t) for v in operands]
+        return walk.b.emit_like(i, parts, walk.b.local_shape(i.shape, t))
+
+    value.rebuilt_by(rebuild, price, depth)
 
 
 def note_repeated(

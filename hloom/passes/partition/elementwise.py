@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import ELEMENTWISE
-from hloom.passes.partition.assignment import Loops, by_factors
+from hloom.passes.partition.assignment import Loops, by_factors, say_rebuildable
 from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.value import TiledValue
 
 
 @partitions(*sorted(opcodes(ELEMENTWISE)), "copy", "map")
 def elementwise(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
-    return by_factors(walk, i, Loops.of(i))
+    values = by_factors(walk, i, Loops.of(i))
+    if i.opcode == "convert" and i.operands[0].shape.size_bytes < i.shape.size_bytes:
+        say_rebuildable(walk, i, values, lambda _: True)
+    return values

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.padding import Padding
 from hloom.ir.values.slices import Slices
-from hloom.passes.partition.assignment import Chosen, Loops, by_factors
+from hloom.passes.partition.assignment import Chosen, Loops, by_factors, say_rebuildable
 from hloom.passes.partition.halo import Halo, read
 from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.tiling import Tiling
@@ -151,7 +151,9 @@ def concatenate(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
         assert joined is not None, "something is joined"
         return [joined]
 
-    return by_factors(walk, i, f, emit)
+    values = by_factors(walk, i, f, emit)
+    say_rebuildable(walk, i, values, lambda t: not t.dims[d])
+    return values
 
 
 def rotation(i: Instruction) -> tuple[Instruction, int] | None:

@@ -19,7 +19,8 @@ class TiledValue:
     it was computed. What costs nothing to compute is made in any tiling (`make`). Along `manual`
     axes the program cut it by itself: `shape` is that of a part there. What is computed of values
     that every device has whole can be computed again, in another tiling (`repeated_by`), where
-    that is less than to receive it.
+    that is less than to receive it; what only puts its operands together, of theirs
+    (`rebuilt_by`), where those are less.
     """
 
     __slots__ = (
@@ -27,6 +28,9 @@ class TiledValue:
         "_again_bytes",
         "_make",
         "_price",
+        "_rebuild",
+        "_rebuild_price",
+        "depth",
         "emitter",
         "forms",
         "manual",
@@ -55,6 +59,19 @@ class TiledValue:
         self._price = price or (lambda _: 0.0)
         self._again: Callable[[Tiling], Instruction | None] | None = None
         self._again_bytes = float("inf")
+        self._rebuild: Callable[[Tiling], Instruction] | None = None
+        self._rebuild_price: Callable[[Tiling], float] = lambda _: float("inf")
+        self.depth = 0
+
+    def rebuilt_by(
+        self,
+        rebuild: Callable[[Tiling], Instruction],
+        price: Callable[[Tiling], float],
+        depth: int,
+    ) -> None:
+        """Say how the value is put together in a tiling of parts of its operands, and the price of
+        those; infinite: not in that one. `depth`: so many are rebuilt of one another."""
+        self._rebuild, self._rebuild_price, self.depth = rebuild, price, depth
 
     def repeated_by(self, again: Callable[[Tiling], Instruction | None], bytes: float) -> None:
         """Say how the value is computed in a tiling without anything received; None: not in that
@@ -95,7 +112,8 @@ class TiledValue:
         return 0.0 if source is None and cost >= self._again_bytes else cost
 
     def _cheapest(self, t: Tiling) -> tuple[float, Tiling | None]:
-        """The price, and from which form; None: it is made, or computed again."""
+        """The price, and from which form: the one that is asked for where it is rebuilt; None: it
+        is made, or computed again."""
         if t in self.forms:
             return 0.0, t
         best: tuple[float, Tiling | None] = (float("inf"), None)
@@ -108,6 +126,8 @@ class TiledValue:
             cost = plan(array, source, t)[0] if self.shape.is_array else 0.0
             if cost < best[0]:
                 best = (cost, source)
+        if best[0] > 0 and not t.partial and (cost := self._rebuild_price(t)) < best[0]:
+            best = (cost, t)
         return best if best[0] <= self._again_bytes else (self._again_bytes, None)
 
     def get(self, t: Tiling) -> Instruction:
@@ -118,6 +138,10 @@ class TiledValue:
         _, source = self._cheapest(t)
         if source is None and self._make is not None:
             part = self.forms[t] = self._make(t)
+            return part
+        if source == t:
+            assert self._rebuild is not None, "what has no such form is rebuilt"
+            part = self.forms[t] = self._rebuild(t)
             return part
         if source is None:
             assert self._again is not None, "a value has a form or can be made"
@@ -168,6 +192,8 @@ class TiledValue:
             self.emitter, self.shape, self.forms, primary, self._make, self._price, self.manual
         )
         seen._again, seen._again_bytes = self._again, self._again_bytes
+        seen._rebuild, seen._rebuild_price = self._rebuild, self._rebuild_price
+        seen.depth = self.depth
         return seen
 
     def whole(self) -> Instruction:

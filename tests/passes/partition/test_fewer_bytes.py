@@ -247,3 +247,49 @@ def test_what_nobody_reads_behind_a_barrier_is_not_gathered_for_it() -> None:
     }""", 4)  # fmt: skip
     assert not traffic(cut)
     assert any(i.opcode == "opt-barrier" for i in cut.instructions())
+
+
+@pytest.mark.parametrize(("to", "narrow_bytes"), [("f32", 2), ("bf16", 2), ("f64", 2), ("s8", 1)])
+def test_the_narrower_side_of_a_convert_is_received(to: str, narrow_bytes: int) -> None:
+    """Read cut and whole: what is gathered is what was converted where that is less."""
+    cut = cut_and_compared(f"""ENTRY main {{
+      x = bf16[16,24] parameter(0), sharding={{devices=[4,1]<=[4]}}
+      c = {to}[16,24] convert(x), sharding={{devices=[4,1]<=[4]}}
+      n = {to}[16,24] negate(c), sharding={{devices=[4,1]<=[4]}}
+      a = {to}[16,24] abs(c), sharding={{replicated}}
+      ROOT r = ({to}[16,24], {to}[16,24]) tuple(n, a),
+        sharding={{{{devices=[4,1]<=[4]}}, {{replicated}}}}
+    }}""", 4)  # fmt: skip
+    (gather,) = [i for i in cut.instructions() if i.opcode == "all-gather"]
+    assert gather.shape.size_bytes == 16 * 24 * narrow_bytes
+
+
+JOINED = """ENTRY main {
+  x = f32[8,12] parameter(0), sharding={devices=[1,4]<=[4]}
+  y = f32[8,4] parameter(1), sharding={devices=[4,1]<=[4]}
+  rows = f32[8,1,12] reshape(x), sharding={devices=[1,1,4]<=[4]}
+  p = f32[8,12] pad(y, zero), padding=0_0x4_4, sharding={devices=[4,1]<=[4]}
+  more = f32[8,1,12] reshape(p), sharding={devices=[4,1,1]<=[4]}
+  both = f32[8,2,12] concatenate(rows, more), dimensions={1}, sharding={devices=[1,1,4]<=[4]}
+  ROOT d = f32[8,2,2] dot(both, both), lhs_batch_dims={0}, lhs_contracting_dims={2},
+    rhs_batch_dims={0}, rhs_contracting_dims={2}, sharding={devices=[4,1,1]<=[4]}
+}""".replace("  rows =", "  zero = f32[] constant(0)\n  rows =")
+
+
+def test_what_is_joined_is_received_in_its_pieces() -> None:
+    """One of them stands as it is read already; and what a product reads twice is received once."""
+    assert traffic(cut_and_compared(JOINED, 4)) == {"all-to-all": 8 * 12 // 4}
+
+
+def test_long_chains_of_joins_are_priced_in_time() -> None:
+    """Each joins the one before with itself: prices are not looked up for every way through it."""
+    text = "ENTRY main {\n  v0 = f32[8,4,1] parameter(0), sharding={devices=[4,1,1]<=[4]}\n"
+    for k in range(1, 13):
+        n = 1 << k
+        text += f"  w{k} = f32[8,4,{n // 2}] negate(v{k - 1}), sharding={{devices=[4,1,1]<=[4]}}\n"
+        text += (
+            f"  v{k} = f32[8,4,{n}] concatenate(v{k - 1}, w{k}), dimensions={{2}},"
+            " sharding={devices=[4,1,1]<=[4]}\n"
+        )
+    text += "  ROOT r = f32[8,4,4096] abs(v12), sharding={devices=[1,4,1]<=[4]}\n}"
+    assert traffic(cut_and_compared(text, 4)).keys() == {"all-to-all"}
