@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.lower_state import KernelLowering, Rows
 from hloom.codegen.llvm.math import COMPLEX_MATH
 from hloom.codegen.llvm.values import V
@@ -46,14 +47,28 @@ def fused(low: KernelLowering, part: DType, a: Pair, b: Pair, c: Pair) -> Pair:
 
 
 def function(opcode: str) -> Callable[..., Pair]:
-    """A function of `math`."""
+    """A function of `math`: its code, or a call of it in long kernels."""
     compute = COMPLEX_MATH[opcode]
-    return lambda low, part, *x: compute(low.e, *x)
+
+    def side_by_side(e: Emit, *parts: V) -> V:
+        """The real parts of the result, and behind them the imaginary ones."""
+        return e.concat(compute(e, *zip(parts[::2], parts[1::2])))
+
+    def apply(low: KernelLowering, part: DType, *x: Pair) -> Pair:
+        if not low.is_long:
+            return low.written_here(compute, *x)
+        values = [value for pair in x for value in pair]
+        result, lanes = low.e.call_inner(f"complex-{opcode}", side_by_side, values), x[0][0].lanes
+        if lanes == 1:
+            return low.e.extract(result, 0), low.e.extract(result, 1)
+        return low.e.slice(result, 0, lanes), low.e.slice(result, lanes, lanes)
+
+    return apply
 
 
 def magnitude(low: KernelLowering, part: DType, x: Pair) -> V:
     """|x| without overflow in between; NaN when a part is, even beside an infinity."""
-    return COMPLEX_MATH["abs"](low.e, x)
+    return low.written_here(COMPLEX_MATH["abs"], x)
 
 
 def compare_complex(low: KernelLowering, direction: str, x: Rows, y: Rows) -> Rows:

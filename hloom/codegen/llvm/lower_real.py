@@ -58,23 +58,14 @@ def _chosen(method: str) -> Function:
     return apply
 
 
-MOST_WRITTEN_OUT = 1500
-"""Instructions of functions of `math` that a kernel has of its own; from then on functions are
-called. Machine code for 48 sines written out takes 0.6 s to make, for 1,000 calls half of that."""
-
-
 def function(opcode: str) -> Function:
     """A function of `math`, rounded to the type: its code, or a call of it in long kernels."""
     compute = MATH[opcode]
 
     def apply(low: KernelLowering, dtype: DType, *x: V) -> V:
-        e = low.e
-        if low.written_out > MOST_WRITTEN_OUT:
-            return low.rounded(e.call_inner(opcode, compute, x), dtype)
-        before = e.written
-        result = compute(e, *x)
-        low.written_out += e.written - before
-        return low.rounded(result, dtype)
+        if low.is_long:
+            return low.rounded(low.e.call_inner(opcode, compute, x), dtype)
+        return low.rounded(low.written_here(compute, *x), dtype)
 
     return apply
 
