@@ -47,8 +47,9 @@ class AsyncCollectiveCreator(Expander):
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         opcode = _STARTS.get(i.opcode)
-        if opcode is None or getattr(i.attrs, "slice_sizes", ()):
-            return _wrapped(b, i)
+        kinds = [x.shape.dtype for x in i.operands], [s.dtype for s in i.shape.leaves()]
+        if opcode is None or getattr(i.attrs, "slice_sizes", ()) or kinds[0] != kinds[1]:
+            return _wrapped(b, i)  # a start gives floats as it takes them
         named = {f.name: getattr(i.attrs, f.name) for f in OPS[i.opcode].fields}
         if opcode == "all-reduce-start":
             of = i.shape

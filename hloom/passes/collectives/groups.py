@@ -109,7 +109,8 @@ def reduction_key(i: Instruction) -> Hashable:
 
 def is_plain(i: Instruction) -> bool:
     """Whether a collective may be rewritten: of one array, whose layout nobody fixed, of a size
-    known beforehand, with no order to keep."""
+    known beforehand, with no order to keep, on a channel that others may have, too."""
+    channel = getattr(i.attrs, "channel_id", None)
     return (
         len(i.operands) == 1
         and i.shape.is_array
@@ -117,6 +118,7 @@ def is_plain(i: Instruction) -> bool:
         and not i.operands[0].shape.is_dynamic
         and not getattr(i.attrs, "constrain_layout", False)
         and not i.has_control_edges
+        and (channel is None or channel > 0)
     )
 
 

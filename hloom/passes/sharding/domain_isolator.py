@@ -47,6 +47,8 @@ class DomainIsolator(Pass):
                     is_pair = x.opcode in HALVES and i.opcode in HALVES
                     if x.opcode == "domain" or is_pair or same(x.sharding, i.sharding):
                         continue
+                    if any(s.is_buffer for s in x.shape.leaves()):
+                        continue  # of which no other value can stand for this one
                     entry = said(i.sharding)
                     if (x, entry) not in domains:
                         domain = Domain(entry=entry, exit=said(x.sharding))
