@@ -45,8 +45,12 @@ def is_text(out: str, to: str | None) -> bool:
 def convert(
     file: InputFile,
     out: Annotated[
-        str, typer.Argument(metavar="OUT", help="Where to; its extension says text or proto.")
-    ],
+        str | None,
+        typer.Argument(metavar="OUT", help="Where to; its extension says the form."),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="OUT, as other commands take it.")
+    ] = None,
     to: Form = None,
     inputs: Annotated[
         Path | None, typer.Option(help="An .npz with the arguments that a snapshot holds.")
@@ -73,8 +77,9 @@ def convert(
 
       hloom convert dump.pb.gz - | less
 
-      hloom convert model.mlir model.hlo
+      hloom convert model.mlir -o model.hlo
     """
+    out = _one_of(out, output)
     loaded = read(file, replicas, partitions, shapes)
     module = loaded.module
     given_partitions, result = loaded.partitions, loaded.result
@@ -98,6 +103,16 @@ def convert(
     if as_json:
         size = Path(out).stat().st_size
         write_json({"ok": True, "from": loaded.format, "file": out, "size_bytes": size})
+
+
+def _one_of(out: str | None, output: str | None) -> str:
+    """OUT, whichever way it was said."""
+    if out is not None and output is not None:
+        raise api.UsageError(f"two files to write: {out} and, by -o, {output}", hint="one of them")
+    name = out if out is not None else output
+    if name is None:
+        raise api.UsageError("no file to write is named", hint="hloom convert FILE OUT; - prints")
+    return name
 
 
 def _check_form(to: str | None, partitions: int) -> None:

@@ -69,3 +69,14 @@ def test_all_violations(run, add, tmp_path):
     one = json.loads(run("verify", wrong, "--json").stdout)["files"][0]["errors"]
     every = json.loads(run("verify", wrong, "--json", "--all").stdout)["files"][0]["errors"]
     assert len(one) == 1 and len(every) >= len(one)
+
+
+def test_the_file_to_write_is_named_once_either_way(run, add, tmp_path):
+    first, second = tmp_path / "a.hlo", tmp_path / "b.hlo"
+    assert run("convert", add, first).exit_code == 0
+    assert run("convert", add, "-o", second).exit_code == 0
+    assert first.read_text() == second.read_text()
+    neither, both = run("convert", add), run("convert", add, first, "-o", tmp_path / "c.hlo")
+    assert neither.exit_code == both.exit_code == 2
+    assert "no file to write is named" in neither.output
+    assert "two files to write" in both.output and not (tmp_path / "c.hlo").exists()
