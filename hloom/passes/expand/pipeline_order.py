@@ -112,8 +112,9 @@ EXPANSION: tuple[Pass, ...] = (
     TransposeFolding(),  # before canonical forms, which take any numbers apart
     ConvolutionCanonicalization(),  # may leave dots
     TransposeFolding(fold_convolutions=False),  # into those dots
-    DotResultOrder(),  # before transposes of products are moved anywhere else
+    DotResultOrder(images=False),  # before transposes of products are moved anywhere else
     TransposePropagation(),  # the last place where dots still take any order of dimensions
+    DotResultOrder(others=False),  # images whose layout stayed as it was written
     DotDecomposer(),
     AlgebraicSimplifier(),  # reshapes and transposes that met
     ReshapeMover(),

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import OPS
+from hloom.ir.traits import RESHAPES
 from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.facts import no_dead_code
@@ -22,6 +24,8 @@ Dims = tuple[int, ...]
 
 LEAST_SHARE = 2
 """A result has to be so many times as large as an operand that is transposed in its place."""
+MANY_ROWS = 128
+"""To multiply so many rows by a matrix takes far longer than to pack the matrix."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,12 @@ class DotResultOrder(Expander):
     breaks = (canonical_dots, no_dead_code)
     opcodes = frozenset(["transpose"])
 
+    images: bool = True
+    """Whether dots that were convolutions of one element, images by weights, are exchanged: not
+    before a layout is chosen for them and what is around them together."""
+    others: bool = True
+    """Whether all other dots are."""
+
     def wants(self, i: Instruction) -> bool:
         dot = i.operands[0]
         return (
@@ -68,6 +78,7 @@ class DotResultOrder(Expander):
             and not dot.is_root
             and not dot.shape.is_dynamic
             and dot.shape.size > 0
+            and (self.images if _is_of_images(dot) else self.others)
         )
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
@@ -114,3 +125,15 @@ def _worth(dot: Instruction, x: Instruction, start: int, wanted: list[int]) -> D
     if large == sorted(large) or LEAST_SHARE * x.shape.size > dot.shape.size:
         return ordered
     return tuple(wanted)
+
+
+def _is_of_images(dot: Instruction) -> bool:
+    """Whether a dot is that of a convolution of one element, images by weights, and has the
+    weights packed at no cost that shows: once, as a constant, or for many places."""
+    a, (x, y) = dot.attrs, dot.operands
+    free = x.shape.rank - len(a.lhs_contracting_dims)
+    if a.lhs_batch_dims or free <= 2 or y.shape.rank - len(a.rhs_contracting_dims) != 1:
+        return False
+    while y.opcode == "transpose" or RESHAPES in OPS[y.opcode].traits:
+        y = y.operands[0]
+    return y.opcode == "constant" or dot.shape.size >= MANY_ROWS * dot.shape.dims[-1]
