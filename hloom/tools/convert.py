@@ -36,6 +36,11 @@ Form = Annotated[
 ]
 
 
+Output = Annotated[
+    str | None, typer.Option("--output", "-o", help="OUT, as other commands take it.")
+]
+
+
 def is_text(out: str, to: str | None) -> bool:
     """Whether what is written is HLO text, which can say that a constant is elided."""
     return to == "text" or (to is None and (out == "-" or out.endswith(TEXT)))
@@ -48,9 +53,7 @@ def convert(
         str | None,
         typer.Argument(metavar="OUT", help="Where to; its extension says the form."),
     ] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="OUT, as other commands take it.")
-    ] = None,
+    output: Output = None,
     to: Form = None,
     inputs: Annotated[
         Path | None, typer.Option(help="An .npz with the arguments that a snapshot holds.")
