@@ -11,11 +11,9 @@ import re
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from hloom.base.diagnostics import HloError
-from hloom.base.guarding import GUARDING
 from hloom.codegen.llvm.machine import Machine, object_bytes
 from hloom.codegen.llvm.module import kernel_module
 from hloom.interp.draw_kernel import DrawnKernel
@@ -25,6 +23,7 @@ from hloom.kernel.text import parse_kernel, show_kernel
 from hloom.kernel.verify import verify_kernel
 from hloom.runtime.library import allocated, library
 from hloom.types.dtype import DType
+from tests.runtime.native_parts import LoadedObjects
 
 Array = np.ndarray[Any, Any]
 ALIGNMENT, MARGIN_BYTES = 64, 256
@@ -65,16 +64,8 @@ def run_native(kernel: Kernel, buffers: list[Array], where: str) -> str:
     """Run the machine code of a kernel on buffers, in place; a complaint about guards, or ''."""
     target = machine(where)
     module = kernel_module([kernel], target)
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    if GUARDING:
-        scratch = ctypes.cast(library().hl_guard_scratch, ctypes.c_void_p).value
-        llvm.add_symbol("hl_guard_scratch", scratch)
-    host = llvm.Target.from_default_triple().create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(object_bytes(module.text, target, 1)))
-    engine.finalize_object()
-    address = engine.get_function_address(module.symbols[0])
+    code = LoadedObjects([object_bytes(module.text, target, 1)])
+    address = code.symbol(module.symbols[0])
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(address)
     guarded = [Guarded(x) for x in buffers]
     addresses = [g.array.ctypes.data if g.array.size else 0 for g in guarded]

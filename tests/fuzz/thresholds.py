@@ -137,6 +137,7 @@ _SIZES: dict[str, dict[str, str]] = {
         "BLOCK_LINES": "dimension",
         "LEAST_PACKED": "dimension",
     },
+    "passes.normalize.dot_result_order": {"MANY_ROWS": "dimension"},
     "passes.normalize.reshape_mover": {"MOST_CONSTANT_ELEMENTS": "elements"},
     "passes.simplify.cse": {"MOST_CONSTANT_ELEMENTS": "elements"},
     "targets.cpu.lower.families": {"TINY_SIZE": "dimension"},

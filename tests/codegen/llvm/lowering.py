@@ -1,7 +1,7 @@
 """Runs kernels as machine code and as numpy (hloom/interp/kernel.py), and compares.
 
-Machine code is loaded by LLVM's own JIT linker, so nothing of hloom's runtime is needed; but under
-guard, where arrays stand before protected pages.
+Machine code is loaded as programs are. (LLVM's own JIT linker ends the process where a long one has
+so little memory left in one piece that constants lie too far from code.)
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import ctypes
 from functools import lru_cache
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from hloom.base.guarding import GUARDING
@@ -21,6 +20,7 @@ from hloom.kernel.kernel import Kernel
 from hloom.kernel.verify import verify_kernel
 from hloom.runtime.library import library
 from hloom.types.dtype import DType
+from tests.runtime.native_parts import LoadedObjects
 
 Array = np.ndarray[Any, Any]
 
@@ -41,18 +41,10 @@ class Native:
 
     def __init__(self, kernels: list[Kernel], machine: Machine, options: Any = None) -> None:
         module = kernel_module(kernels, machine, options)
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        if GUARDING:
-            scratch = ctypes.cast(library().hl_guard_scratch, ctypes.c_void_p).value
-            llvm.add_symbol("hl_guard_scratch", scratch)
         self.object = object_bytes(module.text, machine, 1)
-        target = llvm.Target.from_default_triple().create_target_machine()
-        self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
-        self.engine.add_object_file(llvm.ObjectFileRef.from_data(self.object))
-        self.engine.finalize_object()
+        self.code = LoadedObjects([self.object])
         make = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        self.functions = [make(self.engine.get_function_address(s)) for s in module.symbols]
+        self.functions = [make(self.code.symbol(s)) for s in module.symbols]
 
     def run(self, number: int, arrays: list[Array], begin: int, end: int) -> None:
         """Runs steps of one kernel on arrays, in place."""
