@@ -194,6 +194,7 @@ class Indices:
     def __init__(self) -> None:
         self.count = 0
         self._divisions: dict[tuple[str, Affine, int], Symbol] = {}
+        self._rows: dict[Symbol, Affine] = {}
 
     def _number(self) -> int:
         self.count += 1
@@ -213,6 +214,12 @@ class Indices:
         axes = frozenset([axis])
         symbol = Symbol(self._number(), 0, size - 1, axis=axis, axes=axes, rank=rank)
         return Affine(0, ((symbol, 1),))
+
+    def lane_of_row(self, row: Symbol, count: int) -> Affine:
+        """A lane for each row, where `row` is the row of each lane of a longer tile."""
+        if row not in self._rows:
+            self._rows[row] = self.lane(0, count, 1)
+        return self._rows[row]
 
     def tile(self, value: Value, axes: frozenset[int], low: int, high: int) -> Affine:
         """A tile of numbers that vary along some axes."""

@@ -9,8 +9,7 @@ axes of the tile has size 1 along the others. And a value is written in the oute
 where all that its index mentions is known: what does not change in a loop is computed before it,
 so the maximum of a row that every element asks for is found once per row.
 
-One file per family holds the rules (`elements_data.py`, `elements_fold.py`, ...); a rule is
-registered with `@ELEMENT.of(opcode)`.
+One file per family holds the rules (`elements_data.py`, ...): `@ELEMENT.of(opcode)`.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from typing import NamedTuple
 from hloom.base.diagnostics import UnsupportedError
 from hloom.base.registry import Registry
 from hloom.codegen.affine import Affine, Indices, Symbol, is_inside, linear
+from hloom.codegen.coarse import simple
 from hloom.device.device import Device
 from hloom.ir.elementwise import BINARY, UNARY
 from hloom.ir.instruction import Instruction
@@ -63,8 +63,9 @@ class Elements:
 
     `tile` is the shape of the tile being written. `supplied` are instructions whose value at the
     one index that is asked for is known (a finished dot); while there are any, nothing is written
-    in a block less deep than `floor`.
-    """
+    in a block less deep than `floor`. `shares_rows`: lanes of a row may share a value."""
+
+    shares_rows = True
 
     def __init__(self, builder: KernelBuilder, device: Device) -> None:
         self.builder = builder
@@ -122,13 +123,12 @@ class Elements:
         source = self.sources.get(i)
         if source is not None:
             return self.load(source, index, mask)
-        opcode = i.opcode
-        if opcode in SIMPLE:
-            return self.elementwise(i, [self.value(x, index, mask) for x in i.operands])
-        rule = ELEMENT.get(opcode)
+        if i.opcode in SIMPLE:
+            return simple(self, i, index, mask)
+        rule = ELEMENT.get(i.opcode)
         if rule is None:
             raise UnsupportedError(
-                f"%{i.name}: {opcode} cannot be computed element by element in a fusion",
+                f"%{i.name}: {i.opcode} cannot be computed element by element in a fusion",
                 rule="cpu-unsupported",
                 hint="leave it out of the fusion, or the kind out of its fusion_config",
             )

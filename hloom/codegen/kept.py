@@ -157,6 +157,7 @@ class KeptElements(Elements):
     `row` is the number of the row that is worked on, or of a row for each `lane`.
     """
 
+    shares_rows = False
     places: dict[Instruction, Kept]
     row: Affine
     columns: int

@@ -12,6 +12,7 @@ from hloom.codegen.llvm.convert import narrowed, widened
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.lower_state import KernelLowering
 from hloom.codegen.llvm.math import MATH
+from hloom.codegen.llvm.math.power import WITH_ROOT
 from hloom.codegen.llvm.values import BITS, V
 from hloom.types.dtype import DType
 
@@ -63,7 +64,8 @@ def function(opcode: str) -> Function:
     compute = MATH[opcode]
 
     def apply(low: KernelLowering, dtype: DType, *x: V) -> V:
-        if low.is_long:
+        is_short = opcode == "power" and x[1].value in WITH_ROOT
+        if low.is_long and not is_short:
             return low.rounded(low.e.call_inner(opcode, compute, x), dtype)
         return low.rounded(low.written_here(compute, *x), dtype)
 

@@ -145,6 +145,18 @@ def power_minus_one(b: RuleBuilder, x, out):
     return b.divide(b.filled(1, out.shape), x)
 
 
+def _wide_float(i: Instruction) -> bool:
+    """Whether a product of two roundings is about as good as one of `power`, which errs by one
+    digit: with fewer bits it computes with more."""
+    return i.shape.dtype.is_floating and i.shape.dtype.bits >= 32
+
+
+@rule(m.power(x, constant(value=3), where=_wide_float))
+def power_three(b: RuleBuilder, x):
+    """x ** 3  =>  x * x * x    f32, f64"""
+    return b.multiply(b.multiply(x, x), x)
+
+
 @rule(any_of(["abs"], any_of(["abs"], x, name="inner"), name="out"))
 def abs_twice(b: RuleBuilder, inner, out):
     """abs(abs(x))  =>  abs(x)"""
@@ -176,6 +188,7 @@ RULES = (
     power_two,
     power_zero,
     power_minus_one,
+    power_three,
     abs_twice,
     abs_of_negated,
 )

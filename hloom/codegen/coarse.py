@@ -1,0 +1,67 @@
+"""Dear values that neighbouring lanes share, computed once for all that do.
+
+Where the lanes of a tile run over several rows of a short dimension (48 lanes: 8 rows of 6), a
+value that only the row decides would be computed 6 times. `simple` asks for it with a
+lane for each row, and repeats the result. Bits do not change: each lane has the number that it had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hloom.codegen.affine import Affine, Symbol
+from hloom.ir.instruction import Instruction
+from hloom.kernel.kernel import Value
+
+if TYPE_CHECKING:
+    from hloom.codegen.elements import Elements, Index
+
+DEAR = 4.0
+"""What an operation weighs at least that is worth repeating its result: a quotient."""
+
+
+def simple(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
+    """The value of an elementwise instruction at an index, of its operands at the same index."""
+    shares = mask is None and e.shares_rows and not e.supplied and _is_dear(e, i)
+    row = _row_of_lanes(e, index) if shares else None
+    if row is None:
+        return e.elementwise(i, [e.value(x, index, mask) for x in i.operands])
+    assert row.origin is not None
+    [lanes], width = e.tile, row.origin[2]
+    rows = lanes // width
+    narrow = e.indices.lane_of_row(row, rows)
+    e.tile = (rows,)
+    try:
+        value = e.value(i, tuple([_with(x, row, narrow) for x in index]))
+    finally:
+        e.tile = (lanes,)
+    b = e.builder
+    column = b.reshape(b.broadcast(value, (rows,)), (rows, 1))
+    return b.reshape(b.broadcast(column, (rows, width)), (lanes,))
+
+
+def _is_dear(e: Elements, i: Instruction) -> bool:
+    return i.shape.dtype.is_floating and e.device.costs.weight(i.opcode) >= DEAR
+
+
+def _row_of_lanes(e: Elements, index: Index) -> Symbol | None:
+    """The one symbol through which the index varies along lanes, if it is the number of a row."""
+    varying = {s for x in index for s, _ in x.terms if s.axes}
+    if len(varying) != 1 or len(e.tile) != 1:
+        return None
+    [row] = varying
+    if row.origin is None or row.origin[0] != "div":
+        return None
+    _, x, width = row.origin
+    if x.const or len(x.terms) != 1 or e.tile[0] % width:
+        return None
+    [(lane, by)] = x.terms
+    is_all_lanes = lane.axis == 0 and by == 1 and lane.high + 1 == e.tile[0]
+    return row if is_all_lanes and e.tile[0] > width else None
+
+
+def _with(x: Affine, row: Symbol, narrow: Affine) -> Affine:
+    """The index with a lane of each row in place of the row of each lane."""
+    rest = Affine(x.const, tuple([t for t in x.terms if t[0] is not row]))
+    by = sum(c for s, c in x.terms if s is row)
+    return rest.plus(narrow.times(by)) if by else rest
