@@ -19,6 +19,7 @@ from hloom.interp.elementwise_number import narrowed, widened
 from hloom.interp.registry import MEANING
 from hloom.interp.values import EvalValue, zero
 from hloom.ir.instruction import Instruction
+from hloom.ir.meaning import without_meaning
 from hloom.ir.values.group_modes import device_groups, device_pairs, group_mode
 from hloom.ir.widened_fold import widened_fold
 
@@ -229,6 +230,8 @@ def _check_roots(roots: list[int], group: tuple[int, ...]) -> None:
 def ragged_all_to_all(i: Instruction, context: EvalContext, *operands: np.ndarray) -> Waiting:
     """Offsets and sizes hold the same number of updates for each device of the group, in group
     order; output offsets are those in the receiver's output, as the sender knows them."""
+    if (error := without_meaning(i)) is not None:
+        raise EvalError(error.message)
     group = own_group(i, context)
     operands_of = yield Meet(i, i, group, operands)
     place = group.index(context.device.global_id)

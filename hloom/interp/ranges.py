@@ -183,7 +183,7 @@ def ragged_dot(i: Instruction) -> Iterator[Use]:
 
 @USES.of("ragged-all-to-all")
 def ragged_all_to_all(i: Instruction) -> Iterator[Use]:
-    rows = min(i.operands[0].shape.dims[0], i.operands[1].shape.dims[0])
+    rows = min([x.shape.dims[0] if x.shape.rank else 0 for x in i.operands[:2]])
     for k in range(2, 6):
         yield k, ValueRange(0, rows // 2)
 

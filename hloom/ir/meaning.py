@@ -86,11 +86,19 @@ def _remainder(i: Instruction) -> str | None:
     return f"complex numbers have no remainder: {x.text_without_layout}"
 
 
+def _ragged_all_to_all(i: Instruction) -> str | None:
+    x, output = i.operands[0].shape, i.operands[1].shape
+    if x.dtype is output.dtype and 0 < x.rank == output.rank and x.dims[1:] == output.dims[1:]:
+        return None
+    return f"rows of {x.bare} cannot be rows of the output {output.bare}"
+
+
 _CHECKS: dict[str, Callable[[Instruction], str | None]] = {
     "bitcast": _bitcast,
     "mulhi": _integers,
     "remainder": _remainder,
     "rng-bit-generator": _rng_bits,
+    "ragged-all-to-all": _ragged_all_to_all,
     "ragged-dot": _ragged_dot,
     "shift-left": _integers,
     "shift-right-arithmetic": _integers,

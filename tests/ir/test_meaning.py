@@ -8,6 +8,7 @@ from hloom.base.diagnostics import HloError
 from hloom.ir.meaning import check_meaning
 from hloom.ir.text import parse_module
 from hloom.ir.verify import verify
+from hloom.passes import pass_named
 
 MEANINGLESS = {
     "remainder of complex numbers": """x = c64[2] parameter(0)
@@ -30,6 +31,17 @@ MEANINGLESS = {
       z = c64[2] parameter(2)
       ROOT r = f32[3,4] ragged-dot(x, y, z), lhs_contracting_dims={1}, rhs_contracting_dims={1},
         lhs_ragged_dims={0}, rhs_group_dims={0}""",
+    "rows of another type": """x = s1[8] parameter(0)
+      y = s32[8] parameter(1)
+      i = s32[4] parameter(2)
+      ROOT r = s32[8] ragged-all-to-all(x, y, i, i, i, i), replica_groups={{0}}""",
+    "rows of another size": """x = f32[8,1] parameter(0)
+      y = f32[8,3] parameter(1)
+      i = s32[4] parameter(2)
+      ROOT r = f32[8,3] ragged-all-to-all(x, y, i, i, i, i), replica_groups={{0}}""",
+    "rows of a scalar": """x = f32[] parameter(0)
+      i = s32[4] parameter(1)
+      ROOT r = f32[] ragged-all-to-all(x, x, i, i, i, i), replica_groups={{0}}""",
 }
 DEFINED = {
     "equality of complex numbers": """x = c64[2] parameter(0)
@@ -60,3 +72,13 @@ def test_its_neighbours_are_not(name: str):
     want, got = hloom.evaluate(module, x).array, np.asarray(hloom.compile(module)(x))
     assert got.shape == want.shape
     assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("name", [name for name in MEANINGLESS if name.startswith("rows")])
+def test_no_pass_nor_value_is_made_of_other_rows(name: str):
+    module = parse_module(f"ENTRY e {{ {MEANINGLESS[name]} }}")
+    for decomposer in ("", "-multi-host"):
+        pass_named(f"ragged-all-to-all{decomposer}-decomposer").run(module)
+        assert module.entry.root.opcode == "ragged-all-to-all"
+    with pytest.raises(HloError, match="cannot be rows of the output"):
+        hloom.evaluate(module, *hloom.random_arguments(module))

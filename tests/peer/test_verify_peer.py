@@ -26,9 +26,6 @@ STRICTER = {
     "broadcast of one dimension twice": "no meaning is defined for it",
     "collective-broadcast to a negative id": "no device has one, and XLA asks nothing",
     "collective-reduce with a device twice": "a device is in one group, and XLA asks nothing",
-    "ragged-all-to-all into another type": "elements differ in type, and XLA asks nothing",
-    "ragged-all-to-all of other rows": "no row of one is a row of the other; XLA asks nothing",
-    "ragged-all-to-all of a scalar": "a scalar has no rows, and XLA asks nothing",
     "collective-broadcast to an id twice": "a device is in one group, and XLA asks nothing",
 }
 # Families of mutants that differ for the reasons above.

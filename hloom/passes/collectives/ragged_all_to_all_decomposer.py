@@ -8,6 +8,7 @@ bytes are those of the whole array for each slice: what this costs is why it is 
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.meaning import without_meaning
 from hloom.passes.collectives.groups import devices_of, group_size
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
@@ -28,7 +29,7 @@ class RaggedAllToAllDecomposer(Expander):
         x, out, *numbers = i.operands
         if count is None or not x.shape.dims or not x.shape.size or not out.shape.size:
             return None
-        if any(y.shape.is_dynamic for y in i.operands) or i.has_control_edges:
+        if any(y.shape.is_dynamic for y in i.operands) or i.has_control_edges or without_meaning(i):
             return None
         slices = numbers[0].shape.size
         if not slices or slices % count:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.meaning import without_meaning
 from hloom.ir.values.groups import ReplicaGroups
 from hloom.passes.collectives.all_reduce_blueconnect import staged
 from hloom.passes.collectives.groups import devices_of, in_mode, module_of
@@ -42,6 +43,8 @@ class RaggedAllToAllMultiHostDecomposer(Expander):
         stages = _Stages.of(i, self.num_devices_per_host)
         x, out, *numbers = i.operands
         if stages is None or i.has_control_edges or not x.shape.size or not out.shape.size:
+            return None
+        if without_meaning(i):
             return None
         slices = numbers[0].shape.size
         if not slices or slices % stages.size or any(y.shape.is_dynamic for y in i.operands):
