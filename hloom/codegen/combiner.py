@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.base.diagnostics import UnsupportedError
-from hloom.codegen.elements import SIMPLE, Elements, common_shape
+from hloom.codegen.elements import SIMPLE, Elements
+from hloom.codegen.tile_shape import common_shape
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value

@@ -20,7 +20,8 @@ from typing import NamedTuple
 from hloom.base.diagnostics import UnsupportedError
 from hloom.base.registry import Registry
 from hloom.codegen.affine import Affine, Indices, Symbol, is_inside, linear
-from hloom.codegen.coarse import simple
+from hloom.codegen.elements_simple import simple
+from hloom.codegen.tile_shape import common_shape, wants_transposed
 from hloom.device.device import Device
 from hloom.ir.elementwise import BINARY, UNARY
 from hloom.ir.instruction import Instruction
@@ -63,9 +64,11 @@ class Elements:
 
     `tile` is the shape of the tile being written. `supplied` are instructions whose value at the
     one index that is asked for is known (a finished dot); while there are any, nothing is written
-    in a block less deep than `floor`. `shares_rows`: lanes of a row may share a value."""
+    in a block less deep than `floor`.
+    """
 
     shares_rows = True
+    """Whether lanes of a row may share a value."""
 
     def __init__(self, builder: KernelBuilder, device: Device) -> None:
         self.builder = builder
@@ -108,6 +111,14 @@ class Elements:
             self._keys.append([])
         self._keys[level].append(key)
         return known
+
+    def is_to_write(self, i: Instruction, index: Index, mask: Value | None) -> bool:
+        """Whether it is elementwise, and its element is still to be computed from operands."""
+        if i.opcode not in SIMPLE or i in self.supplied or i in self.sources:
+            return False
+        if mask is not None and is_inside(index, i.shape):
+            mask = None
+        return (i, index, mask) not in self._known
 
     def _write_at(self, level: int, i: Instruction, index: Index, mask: Value | None) -> Result:
         """Write in an outer block; what is known in the blocks inside it is kept for later."""
@@ -278,7 +289,7 @@ class Elements:
             return b.gather(buffer, offsets, mask, other)
         base = self.scalar(Affine(offset.const, tuple([t for t in offset.terms if not t[0].axes])))
         strides = tuple([offset.coefficient(a) for a in range(len(shape))])
-        if mask is None and _wants_transposed(shape, strides):
+        if mask is None and wants_transposed(shape, strides):
             value = b.load(buffer, base, shape[::-1], strides[::-1])
             return b.transpose(value, (1, 0))
         return b.load(buffer, base, shape, strides, mask, other)
@@ -380,21 +391,3 @@ class Elements:
         while len(self._keys) > level:
             for key in self._keys.pop():
                 self._known.pop(key, None)
-
-
-def _wants_transposed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether a 2-D tile is better read along its first axis and turned in registers."""
-    if len(shape) != 2 or 1 in shape:
-        return False
-    return abs(strides[1]) > 1 and strides[0] == 1
-
-
-def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape to which all of these stretch."""
-    rank = max(len(s) for s in shapes)
-    result = [1] * rank
-    for s in shapes:
-        for axis, n in enumerate(s):
-            if n != 1:
-                result[axis + rank - len(s)] = n
-    return tuple(result)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.affine import ZERO, Affine, constant
-from hloom.codegen.elements import ELEMENT, Elements, Index, common_shape
+from hloom.codegen.elements import ELEMENT, Elements, Index
+from hloom.codegen.tile_shape import common_shape
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import CHOOSES, RESHAPES, STRIDED

@@ -50,6 +50,9 @@ class Limits:
     """Up to this size results of different shapes share a kernel in a loop's body; 0: never."""
     anchors: bool = True
     """Whether dots and convolutions take operands and readers in."""
+    moves: int = 60
+    """Operations that move elements, one behind another: each is some calls deeper in the code that
+    writes a kernel."""
     without: frozenset[str] = frozenset()
     """Kinds of fusions that are not made."""
     costs: Costs = COSTS
@@ -70,13 +73,14 @@ TOO_DEAR = "it would be computed again and again"
 TOO_MANY = "the kernel has as many instructions as it may"
 OPERANDS = "the kernel has as many operands as it may"
 OVERWRITTEN = "it reads several places of what the kernel overwrites"
+DEEP = "as many moves of elements stand behind it as one kernel can have"
 LEFT_OUT = "fusions of this kind are left out"
 
 
 class FusionGroup:
     """Results, forms (one; several in a sequence) and members; `order` places it among others."""
 
-    __slots__ = ("account", "dead", "forms", "members", "order", "roots")
+    __slots__ = ("account", "dead", "forms", "members", "moves", "order", "roots")
 
     def __init__(self, form: Form, order: int) -> None:
         self.forms = [form]
@@ -85,6 +89,8 @@ class FusionGroup:
         self.order = order
         self.account = Account()
         self.dead = False
+        self.moves: dict[Instruction, int] = {}
+        """How many moves of elements stand between a member and the results, where there are."""
 
     @property
     def form(self) -> Form:
@@ -122,6 +128,8 @@ class FusionGroup:
             return why
         if p.opcode != "constant" and limits.full(form.members, 1):
             return TOO_MANY
+        if p.opcode in INDEX_MAPS and moves_behind(p, self.moves) >= limits.moves:
+            return DEEP
         if self._reads_overwritten(p):
             return OVERWRITTEN
         if len(form.accesses) > limits.operands:
@@ -234,6 +242,7 @@ class FusionGroup:
                 self.account.copies += w
         why = form.admit(p)
         assert why is None, why
+        count_moves(p, self.moves)
 
     def trim(self) -> None:
         """Leave no-ops on memory outside where what they rename is outside."""
@@ -245,6 +254,19 @@ class FusionGroup:
                     x = x.operands[0]
                 if x not in members and x.opcode not in ("constant", "iota"):
                     members.pop(p, None)
+
+
+def moves_behind(p: Instruction, moves: dict[Instruction, int]) -> int:
+    """How many moves of elements stand between a producer and the results of a group."""
+    return max([moves.get(u, 0) for u in p.users], default=0)
+
+
+def count_moves(p: Instruction, moves: dict[Instruction, int]) -> int:
+    """As `moves_behind`, with the producer itself; noted, where there are any."""
+    count = moves_behind(p, moves) + (p.opcode in INDEX_MAPS)
+    if count:
+        moves[p] = count
+    return count
 
 
 def places_read(p: Instruction, x: Instruction) -> set[Instruction]:

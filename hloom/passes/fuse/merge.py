@@ -24,7 +24,7 @@ from hloom.device.costs import Costs
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse import cost
 from hloom.passes.fuse.fusion_plan import FusionPlan
-from hloom.passes.fuse.group import OPERANDS, TOO_DEAR, TOO_MANY, FusionGroup
+from hloom.passes.fuse.group import DEEP, OPERANDS, TOO_DEAR, TOO_MANY, FusionGroup, count_moves
 from hloom.passes.fuse.order import KernelOrder
 from hloom.types.sizes import top_bytes
 
@@ -132,6 +132,9 @@ class Merger:
         if len(roots) > MOST_RESULTS:
             return "too many results"
         ordered = sorted(members, key=self.plan.position.__getitem__, reverse=True)
+        moves: dict[Instruction, int] = {}
+        if max([count_moves(p, moves) for p in ordered], default=0) > limits.moves:
+            return DEEP
         form: Form | str = "results of another shape"
         if _compatible(a, b):
             form = derived(roots, ordered, self.plan.roles)

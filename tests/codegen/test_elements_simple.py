@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.codegen import coarse
+from hloom.codegen import elements_simple
 
 
 def program(rows: int, columns: int, opcode: str, dtype: str = "f32") -> str:
@@ -41,8 +41,8 @@ def test_the_bits_are_those_of_every_lane_by_itself(
     x = draw.standard_normal((rows, columns)).astype(kind)
     r = draw.uniform(0.1, 4, rows).astype(kind)
     results = []
-    for dear in (coarse.DEAR, float("inf")):
-        monkeypatch.setattr(coarse, "DEAR", dear)
+    for dear in (elements_simple.DEAR, float("inf")):
+        monkeypatch.setattr(elements_simple, "DEAR", dear)
         results.append(np.asarray(hloom.compile(module)(x, r)).tobytes())
     assert results[0] == results[1]
 

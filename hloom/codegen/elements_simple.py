@@ -1,8 +1,8 @@
-"""Dear values that neighbouring lanes share, computed once for all that do.
+"""Elementwise instructions in the code of a kernel: what they need first, and once for a row.
 
 Where the lanes of a tile run over several rows of a short dimension (48 lanes: 8 rows of 6), a
-value that only the row decides would be computed 6 times. `simple` asks for it with a
-lane for each row, and repeats the result. Bits do not change: each lane has the number that it had.
+dear value that only the row decides would be computed 6 times. `simple` asks for it with a lane for
+each row, and repeats the result. Bits do not change: each lane has the number that it had.
 """
 
 from __future__ import annotations
@@ -22,10 +22,36 @@ DEAR = 4.0
 
 def simple(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
     """The value of an elementwise instruction at an index, of its operands at the same index."""
-    shares = mask is None and e.shares_rows and not e.supplied and _is_dear(e, i)
-    row = _row_of_lanes(e, index) if shares else None
-    if row is None:
-        return e.elementwise(i, [e.value(x, index, mask) for x in i.operands])
+    row = _row_of_lanes(e, index) if mask is None and e.shares_rows and not e.supplied else None
+    if row is not None and _is_dear(e, i):
+        return _by_rows(e, i, index, row)
+    for x in _beneath(e, i, index, mask, row is not None):
+        e.value(x, index, mask)
+    return e.elementwise(i, [e.value(x, index, mask) for x in i.operands])
+
+
+def _beneath(
+    e: Elements, i: Instruction, index: Index, mask: Value | None, by_rows: bool
+) -> list[Instruction]:
+    """What an elementwise instruction needs at its own index, through others of its kind, operands
+    first: written in this order none waits for another, and chains may be longer than a stack."""
+    order: list[Instruction] = []
+    seen, waiting = {i}, [(i, iter(i.operands))]
+    while waiting:
+        x, rest = waiting[-1]
+        for y in rest:
+            if y not in seen:
+                seen.add(y)
+                is_end = (by_rows and _is_dear(e, y)) or not e.is_to_write(y, index, mask)
+                waiting.append((y, iter(() if is_end else y.operands)))
+                break
+        else:
+            order.append(x)
+            waiting.pop()
+    return order[:-1]
+
+
+def _by_rows(e: Elements, i: Instruction, index: Index, row: Symbol) -> Value:
     assert row.origin is not None
     [lanes], width = e.tile, row.origin[2]
     rows = lanes // width
