@@ -262,6 +262,7 @@ OTHER_RULES = {
     "argument-name": "A function is given what it takes, by the names that its header has.",
     "argument-type": "An argument has the type, the sizes and the nesting of its parameter.",
     "async-chain": "A short form such as add-done goes with the start that it follows.",
+    "async-collective": "Custom calls of halves of collectives say what, and have its shape.",
     "async-shape": "A short form such as add-start has the shape of an async-start.",
     "attribute": "An attribute exists, stands once, and has a value that can be read.",
     "attributes": "The attributes of a custom call can be read.",

@@ -148,7 +148,9 @@ def _analysed(module: Module) -> None:
 LEFT_OUT = frozenset(("domain-verifier", "spmd-partitioner", "stateful-rng-spmd-partitioner"))
 """The one refuses what a program says that is not so; after the other it takes parts of arguments
 (`partition_programs.py` compares those)."""
-OTHER_NUMBERS = frozenset(("rng-expander", "custom-call-expander"))
+OTHER_NUMBERS = frozenset(
+    ("rng-expander", "custom-call-expander", "async-collective-custom-call-rewriter")
+)
 
 
 def _passed(module: Module, arguments: list[Literal] | None, before: list[Literal] | None) -> None:

@@ -3,7 +3,8 @@
 Front ends that have no words for halves of collectives call them by name. What a start is to do
 says its attribute `async_collective_config`, or its backend config: JSON with groups and dimensions
 by the names that StableHLO has for them. Groups without a channel are those of partitions where
-there are only partitions; an all-reduce whose call names no computation adds.
+there are only partitions; with a channel they are those of all devices where they name more than
+there are replicas; an all-reduce whose call names no computation adds.
 """
 
 from __future__ import annotations
@@ -16,9 +17,16 @@ from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.values.groups import ReplicaGroups
+from hloom.ir.verify import violations
 from hloom.passes.collectives.async_collective_creator import AsyncCollectiveCreator
 from hloom.passes.computation_pass import settle
-from hloom.passes.expand.expansion import Combiners, Expansion, move_control_edges, refuse
+from hloom.passes.expand.expansion import (
+    Combiners,
+    ExpandError,
+    Expansion,
+    move_control_edges,
+    refuse,
+)
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 
@@ -56,7 +64,21 @@ class AsyncCollectiveCustomCallRewriter(Pass):
                 fired[kind] += 1
                 changed.append(c)
         settle(module, dict.fromkeys(changed))
+        if changed:
+            _check(module)
         return PassResult.of(fired)
+
+
+def _check(module: Module) -> None:
+    """Refuse calls whose shapes or groups are not those of what they ask for: nothing looked at
+    them while they were opaque."""
+    for error in violations(module):
+        raise ExpandError(
+            f"the collective that custom calls ask for cannot be: {error.message}",
+            instruction=error.instruction,
+            rule="async-collective",
+            hint="give both halves the shape of its result, and the groups and dimensions it needs",
+        )
 
 
 def _dimension_names(kind: str) -> tuple[str, ...]:
@@ -133,28 +155,40 @@ def _collective(
     attributes: dict[str, Any] = {}
     if "source_target_pairs" in names:
         attributes["source_target_pairs"] = _integers(start, config, "source_target_pairs")
+        groups = ()
     else:
-        attributes["replica_groups"] = ReplicaGroups(_integers(start, config, "replica_groups"))
-    channel, is_global = _channel(b, start, config)
+        groups = _integers(start, config, "replica_groups")
+        attributes["replica_groups"] = ReplicaGroups(groups)
+    channel, is_global = _channel(b, config, groups)
     attributes["channel_id"] = channel
     if "use_global_device_ids" in names:
         attributes["use_global_device_ids"] = is_global
     config_names = _dimension_names(kind)
     for name in config_names:
         if name in config:
-            attributes["dimensions"] = (int(config[name]),)
+            attributes["dimensions"] = (_dimension(start, config[name]),)
     if config_names and "dimensions" not in attributes:
         raise refuse(start, f"{CONFIG} does not say {config_names[0]}", "async-collective")
     called = start.called
     if not called and OPS[kind].called:
         called = (b.combiner("add", start.operands[0].shape.dtype),)
-    joined = int(config.get("concat_dimension", attributes.get("dimensions", (0,))[0]))
-    if kind == "all-to-all" and joined != attributes["dimensions"][0]:
+    split = attributes.get("dimensions", (0,))[0]
+    joined = _dimension(start, config.get("concat_dimension", split))
+    if kind == "all-to-all" and joined != split:
         x = start.operands[0]
         whole = b.emit(kind, x, shape=x.shape, **attributes)
-        return whole, _joined(b, whole, attributes["dimensions"][0], joined, done)
+        return whole, _joined(b, whole, split, joined, done)
     new = b.emit(kind, *start.operands, called=called, shape=done.shape, **attributes)
     return new, new
+
+
+def _dimension(start: Instruction, of: Any) -> int:
+    """A dimension of what a call exchanges, or an error."""
+    rank = start.operands[0].shape.rank if start.operands else 0
+    if isinstance(of, int) and 0 <= of < max(rank, 1):
+        return of
+    what = f"dimension {of} of {CONFIG} is none of the {rank} of what is exchanged"
+    raise refuse(start, what, "async-collective")
 
 
 def _joined(
@@ -172,12 +206,16 @@ def _joined(
     return b.reshaped(b.transposed(parts, order), done.shape.dims)
 
 
-def _channel(b: Expansion, start: Instruction, config: dict[str, Any]) -> tuple[int | None, bool]:
-    """The channel, and whether ids are those of all devices."""
+def _channel(
+    b: Expansion, config: dict[str, Any], groups: tuple[tuple[int, ...], ...]
+) -> tuple[int | None, bool]:
+    """The channel, and whether ids are those of all devices: where nothing says it, they are if
+    there are not so many replicas."""
     channel = config.get("channel_id", config.get("channel_handle"))
     if isinstance(channel, dict):
         channel = channel.get("handle")
-    is_global = bool(config.get("use_global_device_ids", False))
+    beyond = any(x >= b.module.replica_count for group in groups for x in group)
+    is_global = bool(config.get("use_global_device_ids", channel is not None and beyond))
     if channel is None and b.module.replica_count == 1 and b.module.num_partitions > 1:
         used = [getattr(i.attrs, "channel_id", None) or 0 for i in b.module.instructions()]
         return max(used) + 1, True

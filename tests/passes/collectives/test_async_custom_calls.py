@@ -87,6 +87,23 @@ def test_another_reduction_and_an_exchange_of_two_dimensions() -> None:
     assert_means(called("all-to-all", "f32[2,12]", config), head + body)
 
 
+def test_a_channel_with_groups_beyond_the_replicas_is_that_of_all_devices() -> None:
+    """Of one replica, no other groups could have these ids."""
+    config, direct = {**GROUPS, "channel_id": 5}, f"f32[4,6] all-reduce(x), {IDS}, to_apply=sum"
+    body = f"{SUM}\nENTRY e {{ x = f32[4,6] parameter(0) ROOT y = {direct} }}"
+    assert_means(called("all-reduce", "f32[4,6]", config), "HloModule m, num_partitions=4\n" + body)
+
+
+@pytest.mark.parametrize("shape", ["f32[5,6]", "f32[8,6,2]", "s32[4,6]", "f32[]"])
+@pytest.mark.parametrize("kind", CASES)
+def test_shapes_that_are_not_those_of_the_collective_are_refused(kind: str, shape: str) -> None:
+    """They became collectives of that shape, which wrote past their operands."""
+    text = called(kind, shape, CASES[kind][1])
+    for use in (hloom.pass_named(NAME).run, hloom.compile):
+        with pytest.raises(hloom.HloError, match="the collective that custom calls ask for"):
+            use(hloom.parse(text))
+
+
 REDUCED = called("all-reduce", "f32[4,6]", GROUPS)
 
 
@@ -95,6 +112,8 @@ REDUCED = called("all-reduce", "f32[4,6]", GROUPS)
     [
         (called("all-gather", "f32[8,6]", GROUPS), "does not say all_gather_dimension"),
         (called("all-reduce", "f32[4,6]", {"replica_groups": [["a"]]}), "no lists of ids"),
+        (called("all-gather", "f32[8,6]", {"all_gather_dim": 2}), "dimension 2 of async_coll"),
+        (called("all-gather", "f32[8,6]", {"all_gather_dim": "x"}), "dimension x of async_coll"),
         (REDUCED.replace("all-reduce-start", "other"), "waits for nothing"),
         (REDUCED.replace('{\\"replica', '{{\\"replica'), "no JSON object"),
     ],
