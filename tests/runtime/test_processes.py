@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,39 @@ except Exception as error:
 """
 
 
+BACK = PAIRS.replace("{0,1},{1,2},{2,3}", "{1,0}")
+
+# Device 1 sends 64 MiB to device 0, and takes nothing.
+SENDING = f"""HloModule sending, replica_count=2
+ENTRY e {{
+  x = f32[16777216]{{0}} parameter(0)
+  tok = token[] after-all()
+  s = (f32[16777216]{{0}}, u32[], token[]) send(x, tok), {BACK}
+  sd = token[] send-done(s), channel_id=7
+  r = (f32[16777216]{{0}}, u32[], token[]) recv(tok), {BACK}
+  rd = (f32[16777216]{{0}}, token[]) recv-done(r), channel_id=7
+  ROOT rv = f32[16777216]{{0}} get-tuple-element(rd), index=0
+}}
+"""
+
+SENDER = r"""
+import os, pathlib, sys, time
+import numpy as np, hloom
+from hloom import api
+exe = hloom.compile(hloom.load(sys.argv[1]))
+exe.processes = p = api.Processes.mpi()
+args = [[np.full(16777216, 3, np.float32)]]
+exe.run_devices(args)
+here = pathlib.Path(__file__).parent
+(here / f"writing{p.rank}").write_text(str(os.getpid()))
+(here / f"writing{p.rank}").rename(here / f"ready{p.rank}")
+while not (here / "go").exists(): time.sleep(0.01)
+result = np.asarray(exe.run_devices(args)[0])
+(here / f"ended{p.rank}").touch()
+sys.stdout.write(f"{p.rank} got {result.min()} {result.max()}\n")
+"""
+
+
 def run(*words: object, processes: int = 2) -> subprocess.CompletedProcess[str]:
     command = [str(MPIRUN), "-n", str(processes), sys.executable, *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -122,6 +158,42 @@ def test_who_is_waited_for_in_vain_is_named(large: Path, tmp_path: Path, what: s
     script.write_text(FAILING)
     done = run(script, large, what)
     assert re.search(said, done.stdout), done.stdout + done.stderr
+
+
+def await_file(path: Path) -> str:
+    until = time.monotonic() + 100
+    while not path.exists():
+        assert time.monotonic() < until, path.name
+        time.sleep(0.01)
+    return path.read_text()
+
+
+@needs_mpi
+def test_a_run_has_not_ended_before_the_others_have_what_it_sends_them(tmp_path: Path):
+    """Process 0 stands still, so what is for it cannot leave: process 1 may not end before."""
+    (tmp_path / "sending.hlo").write_text(SENDING)
+    (tmp_path / "sender.py").write_text(SENDER)
+    words = [
+        str(MPIRUN),
+        "-n",
+        "2",
+        sys.executable,
+        tmp_path / "sender.py",
+        tmp_path / "sending.hlo",
+    ]
+    mpi = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        receiver, _ = (int(await_file(tmp_path / f"ready{k}")) for k in range(2))
+        os.kill(receiver, signal.SIGSTOP)
+        (tmp_path / "go").touch()
+        time.sleep(1)
+        has_ended = (tmp_path / "ended1").exists()
+        os.kill(receiver, signal.SIGCONT)
+        said = mpi.communicate(timeout=100)[0]
+    finally:
+        mpi.kill()
+    assert "0 got 3.0 3.0" in said and "1 got 0.0 0.0" in said
+    assert not has_ended, said
 
 
 @needs_mpi

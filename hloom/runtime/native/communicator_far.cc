@@ -2,8 +2,10 @@
 #include "communicator_far.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "communicator_in_process.h"
@@ -166,7 +168,14 @@ std::vector<int64_t> Span::worked_ns() const {
 void Span::send(int process, LetterKind kind, int64_t a, int64_t b, int64_t c, Bytes data,
                 int64_t size_bytes) const {
   Letter letter{kind, program_, run_, {a, b, c, fingerprint_}, size_bytes};
-  processes_->send(process, letter, std::move(data));
+  processes_->send(process, letter, std::move(data), under_way_);
+}
+
+void Span::await_sent(bool has_failed) const {
+  constexpr int64_t kPatienceNs = 10'000'000'000, kPatienceOfFailureNs = 200'000'000;
+  auto until = std::chrono::steady_clock::now() +
+               std::chrono::nanoseconds(has_failed ? kPatienceOfFailureNs : kPatienceNs);
+  while (under_way_.use_count() > 1 && std::chrono::steady_clock::now() < until) usleep(20);
 }
 
 bool Span::send_mail(int64_t channel, int64_t source, int64_t target, const void* data,

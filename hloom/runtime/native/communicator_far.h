@@ -6,6 +6,7 @@
 #define HLOOM_RUNTIME_COMMUNICATOR_FAR_H
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,10 @@ class Span {
         program_(program),
         fingerprint_(fingerprint),
         process_of_(std::move(process_of)) {}
-  void set_run(int64_t run) { run_ = run; }
+  void set_run(int64_t run) {
+    run_ = run;
+    under_way_ = std::make_shared<int>(0);
+  }
 
   int own() const { return processes_->rank(); }
   int process_of(int64_t device) const { return process_of_[device]; }
@@ -45,14 +49,16 @@ class Span {
   void send_all(LetterKind kind, int64_t a, const std::string& text) const;
   // A run has failed; `is_told_here`: the others are to be told.
   void failed(int32_t status, const std::string& message, bool is_told_here) const;
-  // After a run that failed: until the others were told, but not long.
-  void await_news() const { processes_->await_news(200'000'000); }
+  // Until the letters of a run have left: the process may end next, and others still wait for what is
+  // in them, or would not know why the run failed. Not for ever: a process may take none.
+  void await_sent(bool has_failed) const;
   bool is_same_program(const Letter& letter) const { return letter.numbers[3] == fingerprint_; }
 
  private:
   Processes* processes_;
   uint64_t program_;
   int64_t fingerprint_, run_ = 0;
+  std::shared_ptr<int> under_way_;  // shared by the letters of the run that have not left
   std::vector<int> process_of_;
 };
 

@@ -91,7 +91,7 @@ HL_API int32_t hl_devices_run(hl_devices* devices, hl_context** contexts, hl_mai
                  "no threads for " + std::to_string(own.size()) + " devices [threads]");
   if (span != nullptr) span->close();
   int32_t status = meeting.status();
-  if (span != nullptr && status != HL_OK) span->await_news();
+  if (span != nullptr) span->await_sent(status != HL_OK);
   if (size > 0) {
     strncpy(message, meeting.message().c_str(), size - 1);
     message[size - 1] = 0;

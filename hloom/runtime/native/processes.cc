@@ -2,7 +2,6 @@
 #include "processes.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include <chrono>
 
@@ -22,19 +21,13 @@ void Processes::begin(int rank, int size) {
   for (int k = 0; k < size; ++k) worked_ns_[k] = -1;
 }
 
-void Processes::send(int process, Letter letter, Bytes data) {
+void Processes::send(int process, Letter letter, Bytes data, std::shared_ptr<int> under_way) {
   {
     std::lock_guard<std::mutex> guard(out_mutex_);
-    bool is_news = letter.kind == LetterKind::kAbort;
-    outgoing_.push_back({process, letter, std::move(data), is_news ? news_ : nullptr});
+    outgoing_.push_back({process, letter, std::move(data), std::move(under_way)});
     out_changed_.notify_one();
   }
   wake();
-}
-
-void Processes::await_news(int64_t most_ns) {
-  auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(most_ns);
-  while (news_.use_count() > 1 && std::chrono::steady_clock::now() < until) usleep(100);
 }
 
 bool Processes::next_outgoing(Outgoing* letter, int64_t wait_ns) {

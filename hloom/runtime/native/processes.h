@@ -66,8 +66,8 @@ class Processes {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Sends; never waits.
-  void send(int process, Letter letter, Bytes data);
+  // Sends; never waits. Who shares `under_way` is one more until the letter has left or is lost.
+  void send(int process, Letter letter, Bytes data, std::shared_ptr<int> under_way = nullptr);
   // From here on letters of a run go to it, first those that have come already.
   void open(uint64_t program, int64_t run, Receiver* receiver);
   // No letter is under way to it when this returns; further ones are dropped.
@@ -82,9 +82,6 @@ class Processes {
 
   // A run has failed because others did not come: they may never end.
   void give_up() { has_given_up_ = true; }
-  // Until those letters have left that say why a run failed, or so long: the process may end next,
-  // and others would know only that it did.
-  void await_news(int64_t most_ns);
   // Whether one of the processes has ended.
   bool is_any_gone();
 
@@ -95,8 +92,7 @@ class Processes {
     int process;
     Letter letter;
     Bytes data;
-    // Kept as long as the letter has not left, where it says that a run has failed.
-    std::shared_ptr<int> news{};
+    std::shared_ptr<int> under_way{};
   };
   bool next_outgoing(Outgoing* letter, int64_t wait_ns);
   void arrived(int process, const Letter& letter, Bytes data);
@@ -113,7 +109,6 @@ class Processes {
   std::mutex out_mutex_;
   std::condition_variable out_changed_;
   std::deque<Outgoing> outgoing_;
-  std::shared_ptr<int> news_ = std::make_shared<int>(0);
 
   std::mutex in_mutex_;  // held while a receiver is called
   std::map<Run, Receiver*> open_;

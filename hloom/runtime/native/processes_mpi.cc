@@ -116,6 +116,7 @@ class Post final : public Processes {
     Handle request = nullptr;
     Bytes data;
     std::unique_ptr<Letter> letter;
+    std::shared_ptr<int> under_way{};
   };
   struct Coming {  // the bytes of a letter, in pieces
     int process;
@@ -213,6 +214,7 @@ bool Post::send_one(int64_t wait_ns) {
     send_data(next.data.get(), next.letter.size_bytes, next.process, &sent_);
     sent_.back().data = std::move(next.data);
   }
+  sent_.back().under_way = std::move(next.under_way);
   return true;
 }
 
