@@ -83,7 +83,20 @@ class Contacts:
         self.can_share = can_share or DefaultShare()
         self.same: dict[LogicalBuffer, LogicalBuffer] = {}
         """A copy that is to go, and the value that it copies."""
+        self._copies: dict[LogicalBuffer, dict[LogicalBuffer, None]] = {}
+        """The other way around."""
+        self._initial: dict[Instruction, dict[LogicalBuffer | None, list[Index]]] = {}
+        """By loop: which parts of its state begin as a value."""
         self._known: dict[tuple[int, LogicalBuffer, LogicalBuffer], bool] = {}
+
+    def let_go(self, copy: LogicalBuffer, source: LogicalBuffer | None) -> None:
+        """Say what a copy that is to go copies; None: it is not to go."""
+        before = self.same.pop(copy, None)
+        if before is not None:
+            del self._copies[before][copy]
+        if source is not None:
+            self.same[copy] = source
+            self._copies.setdefault(source, {})[copy] = None
 
     def allowed(self, first: Interval, second: Interval) -> bool:
         """Whether `second` begins where an operation reads `first` for the last time and may
@@ -107,8 +120,9 @@ class Contacts:
             loop = y.instruction
             if y.kind != "state" or flow.started[loop] != time:
                 return False
-            parts = leaves(flow.trees[loop.operands[0]])
-            return [p for p, v in parts if v and self.same.get(v, v) is x] == [y.index]
+            initial = self._initial_parts(loop)
+            parts = [p for v in (x, *self._copies.get(x, ())) for p in initial.get(v, ())]
+            return parts == [y.index]
         if y.kind != "computed" or y.instruction is not i:
             return False
         pairs = {(p.operand, p.operand_index) for p in flow.pairs(i) if p.output_index == y.index}
@@ -123,3 +137,12 @@ class Contacts:
                 ):
                     return False
         return is_written
+
+    def _initial_parts(self, loop: Instruction) -> dict[LogicalBuffer | None, list[Index]]:
+        """Which parts of a loop's state begin as a value."""
+        initial = self._initial.get(loop)
+        if initial is None:
+            initial = self._initial[loop] = {}
+            for index, v in leaves(self.flow.trees[loop.operands[0]]):
+                initial.setdefault(v, []).append(index)
+        return initial

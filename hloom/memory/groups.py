@@ -148,7 +148,7 @@ class Groups:
         )
         joined: list[Interval] = []
         before = self.same.get(copy)
-        self.same[copy] = source
+        self.contacts.let_go(copy, source)
         for interval in together:
             if joined and joined[-1][1] > interval[0]:
                 last = joined[-1]
@@ -158,7 +158,7 @@ class Groups:
                 if a.read_only:
                     continue
                 if not self.contacts.allowed(last, interval):
-                    self._undo(copy, before)
+                    self.contacts.let_go(copy, before)
                     return False
                 joined[-1] = (last[0], interval[0], last[2])
             joined.append(interval)
@@ -170,12 +170,6 @@ class Groups:
     @staticmethod
     def _both(a: BufferGroup, b: BufferGroup) -> list[Interval]:
         return a.intervals if a is b else a.intervals + b.intervals
-
-    def _undo(self, copy: LogicalBuffer, before: LogicalBuffer | None) -> None:
-        if before is None:
-            del self.same[copy]
-        else:
-            self.same[copy] = before
 
     def _in_the_way(self, a: Touches, b: Touches) -> bool:
         """Whether one buffer for both would make what runs side by side wait."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hloom.analysis import alias_share
 from hloom.base.diagnostics import HloError
 from hloom.ir.text import parse_module
 from hloom.memory.assign import assign_buffers
@@ -115,3 +116,27 @@ def test_no_copy_can_be_spared(seed):
         without.drop_erased([i.parent])
         with pytest.raises(HloError, match="alive together"):
             assign_buffers(other, without)
+
+
+def test_the_parts_of_a_loops_state_are_looked_at_once(monkeypatch):
+    """Not once for each part, which takes as long as the square of how many there are."""
+    count = 40
+    state = f"({', '.join(['f32[5]'] * count)})"
+    body = [f"  a{k} = f32[5] get-tuple-element(p), index={k}" for k in range(count)]
+    body += [f"  b{k} = f32[5] sine(a{k})" for k in range(count)]
+    results = ", ".join(f"b{k}" for k in range(count))
+    started = ", ".join(f"x{k}" for k in range(count))
+    entry = [f"  x{k} = f32[5] parameter({k})" for k in range(count)]
+    text = "\n".join(
+        ["HloModule m", f"body {{ p = {state} parameter(0)", *body]
+        + [f"  ROOT r = {state} tuple({results}) }}", f"condition {{ p = {state} parameter(0)"]
+        + ["  ROOT f = pred[] constant(false) }", "ENTRY e {", *entry]
+        + [f"  init = {state} tuple({started})"]
+        + [f"  ROOT w = {state} while(init), condition=condition, body=body }}"]
+    )
+    looked = []
+    real = alias_share.leaves
+    monkeypatch.setattr(alias_share, "leaves", lambda x: looked.append(type(x)) or real(x))
+    made, _, _ = run_both(text)
+    assert copy_count(made) == count
+    assert looked.count(tuple) < 8

@@ -1,11 +1,14 @@
 """Heaps: nothing alive together overlaps, and the result is near what must be."""
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hloom.memory.heap import best_fit, first_fit  # noqa: F401  (they register themselves)
 from hloom.memory.heap.buffer_interval import HEAPS, BufferInterval, live_bytes
+from hloom.memory.heap.overlap import Overlap, Spans, Timeline
 
 
 @pytest.mark.parametrize("name", list(HEAPS))
@@ -68,3 +71,24 @@ def test_nothing_alive_together_overlaps(name, blocks, alignment):
             together = any(s < f and t < e for s, e in a.intervals for t, f in b.intervals)
             if together and a.size_bytes and b.size_bytes:
                 assert start + a.size_bytes <= other or other + b.size_bytes <= start
+
+
+def test_however_many_blocks_are_alive_a_query_costs_the_holes():
+    blocks = [BufferInterval(64, ((k // 2, 4000 + k),)) for k in range(2000)]
+    overlap = Overlap(Timeline(blocks))
+    for k, block in enumerate(blocks):
+        overlap.add(block, 64 * k, 64 * k + 64)
+    taken = overlap.taken_beside(BufferInterval(64, ((0, 4000),)))
+    assert (taken[0][0], max(end for _, end in taken)) == (0, 64 * 2000)
+    assert len(taken) < 50
+
+
+@given(spans=st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)), max_size=20))
+def test_spans_hold_what_was_added_and_no_two_touch(spans):
+    joined, taken = Spans(), set()
+    for start, length in spans:
+        joined.add(start, start + length)
+        taken.update(range(start, start + length))
+    pairs = list(zip(joined.starts, joined.ends, strict=True))
+    assert {k for start, end in pairs for k in range(start, end)} == taken
+    assert all(end < start for (_, end), (start, _) in itertools.pairwise(pairs))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hloom.memory import idle_outputs
 from hloom.memory.assign import AssignOptions
 from hloom.memory.heap.buffer_interval import BufferInterval, live_bytes
 from hloom.memory.idle_outputs import in_idle_outputs
@@ -62,6 +63,28 @@ def test_not_where_it_may_run_beside_what_writes_the_output():
     temporary = block(64, (0, 9), users={"e": (2, 1)})
     assert in_idle_outputs([temporary], [output], 64) == {}
     assert in_idle_outputs([block(64, (0, 9))], [output], 64)
+
+
+def test_many_outputs_are_looked_at_so_often_and_not_more(monkeypatch):
+    looked = []
+    real = idle_outputs._together
+    monkeypatch.setattr(idle_outputs, "_together", lambda *a: looked.append(1) or real(*a))
+    outputs = [block(64, (0, 2000)) for _ in range(600)]
+    temporaries = [block(64, (k, k + 3)) for k in range(1200)]
+    assert in_idle_outputs(temporaries, outputs, 64) == {}
+    assert 600 < len(looked) <= idle_outputs.TRIES * 1800 + 600
+
+
+def test_the_peak_is_found_in_long_programs():
+    """The times are more than those of which one number is kept."""
+    output = block(64 * 5, (9000, 9001))
+    long = [block(64, (k, k + 2)) for k in range(4000)]
+    peak = [block(64, (2000, 2002)), block(64, (600, 2001)), block(64, (2001, 8000))]
+    places = in_idle_outputs([*long, *peak], [output], 64)
+    assert {4000, 4001, 4002} <= set(places)
+    rest = [b for k, b in enumerate(long) if k not in places]
+    assert live_bytes([*long, *peak], 64) == 4 * 64
+    assert live_bytes(rest, 64) == 0
 
 
 def test_a_program_holds_its_temporaries_in_its_output():

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloom.memory.heap.buffer_interval import HEAPS, BufferInterval, Packing, aligned
-from hloom.memory.heap.overlap import Overlap
+from hloom.memory.heap.buffer_interval import HEAPS, BufferInterval, Interval, Packing, aligned
+from hloom.memory.heap.overlap import Overlap, Timeline
 
 
 @HEAPS.of("best-fit")
@@ -32,26 +32,22 @@ def placed(
 ) -> Packing:
     """Place the blocks in this order, each into the tightest (or lowest) gap that holds it."""
     offsets = [0] * len(blocks)
-    ends = [0] * len(blocks)
-    overlap = Overlap([blocks[k] for k in order])
+    overlap = Overlap(Timeline(blocks[k] for k in order))
     total = 0
     for k in order:
         block = blocks[k]
         size = aligned(block.size_bytes, alignment)
-        used_spans = [(offsets[j], ends[j]) for j in overlap.alive_with(block)]
-        offset = _gap(used_spans, size, tightest)
-        offsets[k], ends[k] = offset, offset + size
+        offsets[k] = offset = _gap(overlap.taken_beside(block), size, tightest)
         total = max(total, offset + size)
-        overlap.add(k, block)
+        overlap.add(block, offset, offset + size)
     return Packing(offsets, total)
 
 
-def _gap(used_spans: list[tuple[int, int]], size: int, tightest: bool) -> int:
+def _gap(taken: list[Interval], size: int, tightest: bool) -> int:
     """Where `size` bytes fit between what is taken, or behind it."""
-    used_spans.sort()
     free = 0
     best, best_size = -1, 0
-    for start, end in used_spans:
+    for start, end in taken:
         gap = start - free
         if gap >= size and (best < 0 or gap < best_size):
             best, best_size = free, gap

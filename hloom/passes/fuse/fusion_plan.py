@@ -50,7 +50,7 @@ class FusionPlan:
     computation: Computation
     limits: Limits
     groups: list[FusionGroup] = field(default_factory=list)
-    where: dict[Instruction, list[FusionGroup]] = field(default_factory=dict)
+    where: dict[Instruction, dict[FusionGroup, None]] = field(default_factory=dict)
     """The groups an instruction is computed in."""
     owner: dict[Instruction, FusionGroup] = field(default_factory=dict)
     """The group of which an instruction is a result."""
@@ -138,7 +138,7 @@ def _join(
             g.admit(p, len(groups), limits.costs)
             plan.edges.append((p, next(iter(g.roots)), FUSED))
         if willing:
-            plan.where[p] = willing
+            plan.where[p] = dict.fromkeys(willing)
         if everywhere:
             return None
     for g, why in zip(groups, refusals):
@@ -177,7 +177,7 @@ def _start(plan: FusionPlan, p: Instruction, at: int) -> bool:
     form.admit(p)
     plan.groups.append(g)
     plan.owner[p] = g
-    plan.where.setdefault(p, []).append(g)
+    plan.where.setdefault(p, {})[g] = None
     return True
 
 

@@ -258,6 +258,8 @@ class FusionGroup:
 
 def moves_behind(p: Instruction, moves: dict[Instruction, int]) -> int:
     """How many moves of elements stand between a producer and the results of a group."""
+    if len(moves) < len(p.users):
+        return max([count for u, count in moves.items() if p in u.operands], default=0)
     return max([moves.get(u, 0) for u in p.users], default=0)
 
 

@@ -258,10 +258,10 @@ class Merger:
         plan.groups.append(merged)
         for old in (a, b):
             for p in old.members:
-                other_groups = [g for g in plan.where.get(p, ()) if g is not a and g is not b]
+                groups = plan.where.setdefault(p, {})
+                groups.pop(old, None)
                 if p in merged.members:
-                    other_groups.append(merged)
-                plan.where[p] = other_groups
+                    groups[merged] = None
             for r in old.roots:
                 if r in merged.roots:
                     plan.owner[r] = merged
