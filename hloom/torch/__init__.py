@@ -10,21 +10,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
 from hloom import api
-from hloom.api import Executable, Literal, Module, UsageError
+from hloom.api import Module, UsageError
+from hloom.torch.compiled import Captured, Compiled, WeightsChangedWarning
 from hloom.torch.graph import as_function
+from hloom.torch.tensors import INSTALL, array_of, dtype_of, kind_of, torch_and_trees
+from hloom.torch.weights import Freezing, freezing_of
 
 if TYPE_CHECKING:
     from hloom.aot.export import CLibrary
 
-INSTALL = "pip install 'torch>=2.9,<2.13' torchax 'hloom[jax]'"
-"""torchax 0.0.13, the newest, names operations that PyTorch 2.13 has dropped."""
+__all__ = ["Compiled", "Freezing", "WeightsChangedWarning", "compile", "export_c", "lower"]
 
 
 def lower(model: Any, *arguments: Any, keywords: Mapping[str, Any] | None = None) -> Module:
@@ -38,14 +40,18 @@ def compile(
     keywords: Mapping[str, Any] | None = None,
     threads: int | None = None,
     options: Mapping[str, Any] | Iterable[str] | None = None,
+    freeze: bool | None = None,
 ) -> Compiled:
     """The model with its present weights, compiled by hloom for tensors like these.
 
     Arguments that are no tensors (numbers, None) are part of the program, as torch.export has it.
+    `freeze`: True makes the weights constants for good, False arguments, which are read at each
+    call; None makes them constants in evaluation mode until they are written to.
     """
     captured = _captured(model, arguments, keywords or {})
-    executable = api.compile(captured.module, threads=threads, options=options)
-    return Compiled(executable, captured)
+    freezing = freezing_of(model, captured.tensors, captured.state, freeze)
+    executable_of = partial(api.compile, threads=threads, options=options)
+    return Compiled(captured, freezing, executable_of, is_watched=freeze is None)
 
 
 def export_c(
@@ -85,8 +91,7 @@ def export_c(
         if by_name:
             named.add("", enumerate(captured.names), captured.state)
             return captured.module
-        state = {k: Literal.owning(value) for k, value in enumerate(captured.state)}
-        return captured.module.with_constants(state)
+        return captured.with_constants()
 
     return export_c(
         program() if buckets is None else program,
@@ -130,7 +135,7 @@ def _argument_names(
     model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> list[str]:
     """A name for each tensor among the arguments: the parameter of `forward`, and where in it."""
-    torch, pytree = _torch()
+    torch, pytree = torch_and_trees()
     forward = getattr(model, "forward", None)
     known: list[str] = []
     if forward is not None and not isinstance(model, torch.export.ExportedProgram):
@@ -147,50 +152,9 @@ def _argument_names(
     return names
 
 
-@dataclass(frozen=True)
-class _Captured:
-    """A model's graph, and how tensors go in and come out."""
-
-    module: Module
-    state: tuple[np.ndarray, ...]
-    """Parameters and buffers, as they are now."""
-    names: tuple[str, ...]
-    """Of each, as `state_dict` has it."""
-    inputs: tuple[Any, ...]
-    """Sizes and type of each leaf of the arguments; what it is, where it is no tensor."""
-    in_tree: Any
-    outputs: tuple[Any, ...]
-    """The leaves of the result: None where the program computes it, else what it is."""
-    out_tree: Any
-
-
-class Compiled:
-    """A model to be called with tensors; gives tensors. It has no gradients."""
-
-    def __init__(self, executable: Executable, captured: _Captured) -> None:
-        self.executable = executable
-        self._captured = captured
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        torch, pytree = _torch()
-        leaves, tree = pytree.tree_flatten((arguments, keywords))
-        kinds, captured = tuple(map(_kind, leaves)), self._captured
-        if kinds != captured.inputs or tree != captured.in_tree:
-            raise UsageError(
-                f"a model compiled for {_text(captured.inputs)} is given {_text(kinds)}",
-                rule="torch",
-                hint="compile it for these arguments too",
-            )
-        tensors = [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
-        outcome = self.executable(*captured.state, *tensors)
-        results = iter(outcome if isinstance(outcome, tuple) else (outcome,))
-        whole = [_tensor(next(results)) if x is None else x.value for x in captured.outputs]
-        return pytree.tree_unflatten(whole, captured.out_tree)
-
-
-def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Captured:
+def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Captured:
     """The graph of a model for arguments like these."""
-    torch, pytree = _torch()
+    torch, pytree = torch_and_trees()
     jax = _jax()
     leaves, in_tree = pytree.tree_flatten((arguments, dict(keywords)))
     captured, exported = _exported(torch, model, arguments, keywords)
@@ -198,8 +162,8 @@ def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any
     # Only with x64 are PyTorch's types of 64 bits JAX's too.
     with _own_errors("torchax cannot write the model in JAX"), jax.enable_x64(True):
         names, tensors, function = as_function(torch, exported)
-        state = [_array(t) for t in tensors]
-        inputs = [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
+        state = [array_of(t) for t in tensors]
+        inputs = [array_of(x) for x in leaves if isinstance(x, torch.Tensor)]
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (*state, *inputs)]
 
         def flat(*values: Any) -> Any:
@@ -212,12 +176,12 @@ def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any
     module = api.module_of(lowered)
     assert module is not None
     outputs = tuple(None if t.is_tensor else t for t in results)
-    kinds = tuple(map(_kind, leaves))
+    kinds = tuple(map(kind_of, leaves))
     if isinstance(model, torch.nn.Module):  # that stands in a holder here
         names = [n.removeprefix("model.") for n in names]
-    return _Captured(
-        module, tuple(state), tuple(names), kinds, in_tree, outputs, captured.call_spec.out_spec
-    )
+    out_tree = captured.call_spec.out_spec
+    state, names = tuple(state), tuple(names)
+    return Captured(module, tensors, state, names, kinds, in_tree, outputs, out_tree)
 
 
 def _exported(
@@ -288,7 +252,7 @@ def _results(torch: Any, captured: Any) -> list[_Result]:
         if isinstance(value, torch.Tensor):
             is_fixed = all(isinstance(d, int) for d in value.shape)
             dims = tuple(value.shape) if is_fixed else None
-            results.append(_Result(None, dims, _dtype(value.dtype)))
+            results.append(_Result(None, dims, dtype_of(value.dtype)))
         else:
             results.append(_Result(value))
     return results
@@ -319,68 +283,6 @@ class _own_errors:
             raise UsageError(
                 f"{self.what}: {type(error).__name__}: {first}", rule="torch"
             ) from error
-
-
-def _kind(leaf: Any) -> Any:
-    """Sizes and type of a tensor; what is no tensor itself, with its type (1 is not True)."""
-    torch, _ = _torch()
-    if isinstance(leaf, torch.Tensor):
-        return tuple(leaf.shape), _dtype(leaf.dtype)
-    return type(leaf), leaf
-
-
-def _dtype(of: Any) -> np.dtype[Any]:
-    """Numpy's type for one of PyTorch's."""
-    torch, _ = _torch()
-    return _array(torch.empty(0, dtype=of)).dtype
-
-
-def _text(kinds: Iterable[tuple[Any, Any]]) -> str:
-    return ", ".join(
-        f"{of}[{','.join(map(str, what))}]" if isinstance(what, tuple) else repr(of)
-        for what, of in kinds
-    )
-
-
-def _array(tensor: Any) -> np.ndarray:
-    """A tensor as an array, which shares its memory where it can."""
-    torch, _ = _torch()
-    tensor = tensor.detach().cpu().contiguous()
-    name = str(tensor.dtype).removeprefix("torch.")
-    if tensor.is_quantized:
-        raise UsageError(
-            f"tensors of PyTorch's {name} carry scales, and have no type here",
-            rule="torch",
-            hint="dequantize() them",
-        )
-    if name == "bfloat16" or name.startswith("float8"):  # which numpy has not
-        words = torch.int16 if name == "bfloat16" else torch.uint8
-        return tensor.view(words).numpy().view(getattr(ml_dtypes, name))
-    return tensor.numpy()
-
-
-def _tensor(result: Any) -> Any:
-    """A result as a tensor; a copy only of types that DLPack has not."""
-    torch, _ = _torch()
-    array = np.asarray(result)
-    if array.dtype.isbuiltin == 1 and array.dtype.kind in "iufc":
-        return torch.from_dlpack(result)
-    words = np.uint16 if array.dtype.itemsize == 2 else np.uint8
-    return torch.from_numpy(array.copy().view(words)).view(getattr(torch, array.dtype.name))
-
-
-def _torch() -> tuple[Any, Any]:
-    """PyTorch and its trees; `UsageError` where it is not installed."""
-    try:
-        import torch
-        from torch.utils import _pytree as pytree  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        raise UsageError(
-            f"hloom.torch needs PyTorch, which cannot be imported: {error}",
-            rule="torch",
-            hint=INSTALL,
-        ) from None
-    return torch, pytree
 
 
 def _jax() -> Any:

@@ -156,7 +156,7 @@ class Literal:
         """The first element as a numpy scalar; `UsageError` for an empty array."""
         if self.array.size == 0:
             raise UsageError(f"a literal of {self.shape.text} has no first element")
-        return self.array.reshape(-1)[0]
+        return self.array.flat[0]  # reshape(-1) copies what is not in order
 
     def is_all(self, value: complex) -> bool:
         """Whether every element is exactly this number; -0.0 is 0, and NaN is no number.
@@ -178,10 +178,9 @@ class Literal:
         """Whether all elements have the same bits; no for an empty or elided array."""
         if self.is_elided or not self.shape.is_array or self.array.size == 0:
             return False
-        bits = packing.bits_of(self.array)
-        if self.dtype is C128:
-            bits = bits.reshape(-1, 2)
-        return bool((bits == bits[0]).all())
+        last = self.array.size - 1
+        few = self.array.flat[[0, last // 2, last]]  # weights differ here, and are not copied
+        return _are_equal(few, self.dtype) and _are_equal(self.array, self.dtype)
 
     # -- the same in another form
 
@@ -324,6 +323,12 @@ def made_up(shape_: Shape) -> Array:
             element.numpy
         )
     return values.astype(element.numpy)
+
+
+def _are_equal(array: Array, element_type: DType) -> bool:
+    """Whether all elements have the same bits."""
+    bits = packing.bits_of(array).reshape(-1, 2 if element_type is C128 else 1)
+    return bool((bits == bits[0]).all())
 
 
 def _number(element: Any, element_type: DType) -> complex:

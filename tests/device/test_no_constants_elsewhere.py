@@ -107,6 +107,7 @@ NAMED = {
     "tools/calibrate.py:CACHE_ROUNDS": "how often something is measured",
     "tools/calibrate.py:LONG_BYTES": "beside what moving so much takes a call is nothing",
     "tools/device.py:ALL_REDUCE_BYTES": "an example that is shown",
+    "torch/weights.py:FREEZE_BYTES": EFFORT,
     "types/sizes.py:SIZE_SLOT_BYTES": SIZED,
 }
 """Numbers whose names sound like those of a machine, and what they are."""

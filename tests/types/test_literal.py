@@ -183,6 +183,10 @@ def test_predicates():
     assert not Literal.of(np.zeros(0)).is_zero and not Literal.of(300).is_all(44)
     assert not Literal.of(0, "f8e8m0fnu[2]").is_zero and Literal.of(5).first() == 5
     assert Literal.of([1j, 1j], C128).is_all_equal and not Literal.of([1j, 1], C128).is_all_equal
+    for k in range(9):  # whichever element is another, in whatever order they stand
+        values = np.ones((3, 3), np.float32)
+        values.flat[k] = 2
+        assert not Literal.owning(values.T).is_all_equal
     assert not Literal.token().is_zero
     with pytest.raises(UsageError):
         Literal.of(np.zeros(0)).first()
