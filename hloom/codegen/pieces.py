@@ -17,9 +17,11 @@ from hloom.codegen.work import body_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 
-# With fewer rows than this, and more elements than that, operands become kernels of their own.
+# With fewer rows than this, and more elements than that, operands become kernels of their own; so
+# many small ones at most, one behind another, share one, which no more than one thread runs.
 FEW_ROWS = 8
 MANY_ELEMENTS = 1 << 14
+MANY_PARTS = 64
 
 
 def concatenate_parts(body: Body) -> list[list[int]] | None:
@@ -39,7 +41,22 @@ def concatenate_parts(body: Body) -> list[list[int]] | None:
     rows = prod(root.shape.dims[:d])
     if rows >= FEW_ROWS or root.shape.size < MANY_ELEMENTS:
         return [numbers]
-    return [[k] for k in numbers]
+    return _grouped(root, numbers)
+
+
+def _grouped(root: Instruction, numbers: Sequence[int]) -> list[list[int]]:
+    """Operands that together have few elements, by kernels: a program that was unrolled joins
+    thousands of them."""
+    groups: list[list[int]] = []
+    room = 0
+    for k in numbers:
+        size = root.operands[k].shape.size
+        if size > room or len(groups[-1]) == MANY_PARTS:
+            groups.append([])
+            room = MANY_ELEMENTS
+        groups[-1].append(k)
+        room -= size
+    return groups
 
 
 def concatenate_kernel(body: Body, parts: Sequence[int], device: Device) -> Emitted:

@@ -42,6 +42,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.depthwise_shape": "MOST_SCRATCH_SHARE MOST_TAPS STEPS_PER_UNIT",
     "codegen.grouped": "WRITTEN_OUT",
     "codegen.grouped_shape": "LEAST_SHARED_ROWS SUM_REGISTERS_SHARE",
+    "codegen.pieces": "MANY_PARTS",
     "codegen.narrow_convolution": "LEAST_FILLED MOST_NEIGHBOURS MOST_OUTPUTS",
     "codegen.gemm_tiling": "DIRECT_STEPS_PER_UNIT STEPS_PER_UNIT",
     "codegen.scratch_sums": "BLOCK_TERMS COPIES",

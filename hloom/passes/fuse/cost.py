@@ -146,5 +146,7 @@ class Account:
     again: float = 0.0
     """Cheap operations."""
     copies: float = 0.0
+    scalar_copies: int = 0
+    """Single numbers that other kernels compute, too."""
     prologue: list[float] = field(default_factory=lambda: [0.0, 0.0])
     """For each operand of the anchor."""

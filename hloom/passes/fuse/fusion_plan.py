@@ -21,7 +21,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import PLUMBING
 from hloom.passes.fuse import cost
-from hloom.passes.fuse.group import FusionGroup, Limits
+from hloom.passes.fuse.group import SCALARS, FusionGroup, Limits
 
 FUSED = None
 QUIET = opcodes(PLUMBING)
@@ -127,6 +127,12 @@ def _join(
     """Put a producer into the groups that read it; None when it needs no group of its own."""
     limits = plan.limits
     refusals = [g.refuses(p, limits) for g in groups]
+    if len(groups) > 1 and not p.shape.dims and cost.weight(p, limits.costs):
+        most = limits.scalar_copies
+        refusals = [
+            why or (SCALARS if g.account.scalar_copies >= most else None)
+            for g, why in zip(groups, refusals)
+        ]
     willing = [g for g, why in zip(groups, refusals) if why is None]
     everywhere = not outside and len(willing) == len(groups)
     if everywhere and len(groups) > 1 and not view:

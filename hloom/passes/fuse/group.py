@@ -46,6 +46,9 @@ class Limits:
     """The dearest operation that is computed in several kernels."""
     copies_weight: float = 12.0
     """All of these in one kernel."""
+    scalar_copies: int = 32
+    """Single numbers that one kernel computes and others compute, too: in a long program of such
+    numbers each kernel would compute all that went before."""
     sequence_elements: int = 1024
     """Up to this size results of different shapes share a kernel in a loop's body; 0: never."""
     anchors: bool = True
@@ -71,6 +74,7 @@ MOST_BEHIND = 64
 """Instructions behind a product that are looked at, to see whether they all can stay there."""
 TOO_DEAR = "it would be computed again and again"
 TOO_MANY = "the kernel has as many instructions as it may"
+SCALARS = "the kernel computes as many single numbers that others compute, too, as it may"
 OPERANDS = "the kernel has as many operands as it may"
 OVERWRITTEN = "it reads several places of what the kernel overwrites"
 DEEP = "as many moves of elements stand behind it as one kernel can have"
@@ -240,6 +244,7 @@ class FusionGroup:
                 self.account.again += max(0.0, (evaluations - p.shape.size) * w)
             if copies > 1:
                 self.account.copies += w
+                self.account.scalar_copies += not p.shape.dims
         why = form.admit(p)
         assert why is None, why
         count_moves(p, self.moves)

@@ -1,8 +1,12 @@
 """Every edge gets a verdict, with a reason where it is no."""
 
+import pytest
+
 from hloom.ir.text import parse_module, show_module
 from hloom.passes import pass_named
 from hloom.passes.fuse.explain import explained, fusion_decisions
+from hloom.passes.fuse.fusion_plan import planned
+from hloom.passes.fuse.group import Limits
 
 TEXT = """HloModule m
 ENTRY e {
@@ -186,3 +190,17 @@ ENTRY e {{
 }}""")
         [found] = [d for d in fusion_decisions(module) if d.producer.name == "t"]
         assert (found.reason is None) == is_fused
+
+
+@pytest.mark.parametrize("steps", [10, 400])
+def test_single_numbers_are_computed_in_few_kernels(steps):
+    """Each kernel of a long program of them would compute all that went before."""
+    lines = ["HloModule m", "ENTRY e {", "  v0 = f32[] parameter(0)", "  w0 = f32[] parameter(1)"]
+    for k in range(steps):
+        lines.append(f"  v{k + 1} = f32[] multiply(v{k}, w{k})")
+        lines.append(f"  w{k + 1} = f32[] subtract(w{k}, v{k})")
+    lines.append(f"  ROOT r = f32[] add(v{steps}, w{steps}) }}")
+    module = parse_module("\n".join(lines))
+    plan = planned(module.entry, Limits())
+    members = [len(g.members) for g in plan.groups]
+    assert len(members) == 1 if steps == 10 else sum(members) <= 4 * 2 * steps

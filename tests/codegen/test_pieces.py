@@ -1,0 +1,50 @@
+"""Concatenations of many arrays: which of them share a kernel, and the values."""
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.codegen.pieces import MANY_ELEMENTS, MANY_PARTS, concatenate_parts
+from hloom.codegen.tile import Body
+from hloom.ir.text import parse_module
+
+
+def joined(sizes, rows=1):
+    lines = ["HloModule m", "ENTRY e {"]
+    lines += [f"  x{k} = f32[{rows},{n}] parameter({k})" for k, n in enumerate(sizes)]
+    names = ", ".join(f"x{k}" for k in range(len(sizes)))
+    return "\n".join(
+        [*lines, f"  ROOT r = f32[{rows},{sum(sizes)}] concatenate({names}), dimensions={{1}} }}"]
+    )
+
+
+def parts_of(sizes, rows=1):
+    root = parse_module(joined(sizes, rows)).entry.root
+    return concatenate_parts(Body.of(root))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lengths"),
+    [
+        ([100] * 3, [3]),
+        ([MANY_ELEMENTS] * 3, [1, 1, 1]),
+        ([MANY_ELEMENTS // 2] * 5, [2, 2, 1]),
+        ([MANY_ELEMENTS // 2 + 1] * 3, [1, 1, 1]),
+        ([100] * 1000, [MANY_PARTS] * (1000 // MANY_PARTS) + [1000 % MANY_PARTS]),
+        ([7, MANY_ELEMENTS, 7, 7], [1, 1, 2]),
+    ],
+)
+def test_small_arrays_share_a_kernel(sizes, lengths):
+    parts = parts_of(sizes)
+    assert [len(some) for some in parts] == lengths
+    assert [k for some in parts for k in some] == list(range(len(sizes)))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8])
+@pytest.mark.parametrize("sizes", [[300] * 129, [MANY_ELEMENTS + 3, 5, 1, 17, 9000, 9000]])
+def test_every_element_comes_from_its_array(rows, sizes):
+    module = parse_module(joined(sizes, rows))
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((rows, n), np.float32) for n in sizes]
+    result = hloom.compile(module)(*arrays)
+    assert np.array_equal(np.asarray(result), np.concatenate(arrays, 1))
