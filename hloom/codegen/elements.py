@@ -20,7 +20,7 @@ from typing import NamedTuple
 from hloom.base.diagnostics import UnsupportedError
 from hloom.base.registry import Registry
 from hloom.codegen.affine import Affine, Indices, Symbol, is_inside, linear
-from hloom.codegen.elements_simple import simple
+from hloom.codegen.elements_simple import as_stored, simple
 from hloom.codegen.tile_shape import common_shape, wants_transposed
 from hloom.device.device import Device
 from hloom.ir.elementwise import BINARY, UNARY
@@ -64,7 +64,7 @@ class Elements:
 
     `tile` is the shape of the tile being written. `supplied` are instructions whose value at the
     one index that is asked for is known (a finished dot); while there are any, nothing is written
-    in a block less deep than `floor`.
+    in a block less deep than `floor`. `stored` are results of 16-bit floats that are also operands.
     """
 
     shares_rows = True
@@ -78,6 +78,7 @@ class Elements:
         self.tile: tuple[int, ...] = ()
         self.floor = 0
         self.supplied: dict[Instruction, Result] = {}
+        self.stored: frozenset[Instruction] = frozenset()
         self._known: dict[tuple, Result] = {}
         self._keys: list[list[tuple]] = [[]]
         self._levels: dict[Symbol, int] = {}
@@ -135,7 +136,7 @@ class Elements:
         if source is not None:
             return self.load(source, index, mask)
         if i.opcode in SIMPLE:
-            return simple(self, i, index, mask)
+            return as_stored(self, i, simple(self, i, index, mask))
         rule = ELEMENT.get(i.opcode)
         if rule is None:
             raise UnsupportedError(
@@ -143,7 +144,7 @@ class Elements:
                 rule="cpu-unsupported",
                 hint="leave it out of the fusion, or the kind out of its fusion_config",
             )
-        return rule(self, i, index, mask)
+        return as_stored(self, i, rule(self, i, index, mask))
 
     def elementwise(self, i: Instruction, operands: Sequence[Value]) -> Value:
         """An elementwise opcode on tiles, stretched to one shape."""

@@ -14,7 +14,7 @@ from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
 if TYPE_CHECKING:
-    from hloom.codegen.elements import Elements, Index
+    from hloom.codegen.elements import Elements, Index, Result
 
 DEAR = 4.0
 """What an operation weighs at least that is worth repeating its result: a quotient."""
@@ -28,6 +28,20 @@ def simple(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Val
     for x in _beneath(e, i, index, mask, row is not None):
         e.value(x, index, mask)
     return e.elementwise(i, [e.value(x, index, mask) for x in i.operands])
+
+
+def as_stored(e: Elements, i: Instruction, value: Result) -> Result:
+    """What others read from memory is the same number here, without further digits."""
+    return as_in_memory(e, value) if i in e.stored and isinstance(value, Value) else value
+
+
+def as_in_memory(e: Elements, value: Value) -> Value:
+    """The number that a load would find after a store."""
+    kind = value.dtype
+    if not (kind.is_floating and kind.bits == 16):
+        return value
+    attrs = {"exponent_bits": kind.exponent_bits, "mantissa_bits": kind.mantissa_bits}
+    return e.builder.add("reduce-precision", (value,), value.type, attrs)
 
 
 def _beneath(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from hloom.codegen.affine import Affine, linear
 from hloom.codegen.elements import SIMPLE, Elements, Index, Result, strides_of
+from hloom.codegen.elements_simple import as_in_memory
 from hloom.codegen.tile import Body, compute_bytes
 from hloom.codegen.work import element_work
 from hloom.device.device import Device
@@ -185,13 +186,17 @@ class KeptElements(Elements):
         place = self.places.get(i)
         at = self._position(i, index, place) if place is not None and mask is None else None
         if at is None or place is None:
-            if place is not None:
-                place.is_missed = True
-            return super()._write(i, index, mask)
+            value = super()._write(i, index, mask)
+            if place is None:
+                return value
+            place.is_missed = True
+            assert isinstance(value, Value)
+            return as_in_memory(self, value)
         if place.is_complete:
             return self.load_at(place.buffer, at, None)
         value = super()._write(i, index, mask)
         assert isinstance(value, Value)
+        value = as_in_memory(self, value)
         self._store_at(place.buffer, at, value)
         return value
 

@@ -19,6 +19,12 @@ from hloom.kernel.kernel import Kernel, Param, Value
 from hloom.types.dtype import DType
 from hloom.types.shape import Shape
 
+
+def is_half(dtype: DType) -> bool:
+    """Whether it is a type of floats of 16 bits, which kernels compute with more digits."""
+    return dtype.is_floating and dtype.bits == 16
+
+
 ShapeIndex = tuple[int, ...]
 
 
@@ -58,6 +64,13 @@ class Body:
             roots = [(root, ())]
         return Body(i.name, i.shape.is_tuple, leaves, roots, inside)
 
+    @property
+    def stored(self) -> frozenset[Instruction]:
+        """Results of 16-bit floats of which others of the body are computed."""
+        inside = set(self.instructions)
+        half = [x for x, index in self.roots if not index and is_half(x.shape.dtype)]
+        return frozenset(x for x in half if not inside.isdisjoint(x.users))
+
     @staticmethod
     def of_computation(c: Computation) -> Body:
         """The body of a computation whose parameters are all in memory, and whose root is not."""
@@ -87,6 +100,7 @@ class BodyEmitter:
         self.body = body
         self.builder = elements.builder
         self.elements = elements
+        elements.stored = body.stored
         self.outputs = outputs
         # What to add to the index at which a root is stored, where a root is a part of a result.
         self.offsets: list[tuple[int, ...]] = []

@@ -161,7 +161,12 @@ def imag(low: KernelLowering, op: Op) -> Rows:
 
 
 def compare_(low: KernelLowering, op: Op) -> Rows:
-    """x DIRECTION y."""
+    """x DIRECTION y.
+
+    Two numbers of 16 bits are compared without further digits: `x == max(x)` is nowhere true if
+    one side comes from memory and the other one has digits that memory has not. A maximum is the
+    same whether its elements are rounded or it is. Constants ask nothing of the kind.
+    """
     x, y = op.operands
     direction, order, dtype = op.attrs["direction"], op.attrs.get("order", ""), x.dtype
     if dtype.is_complex:
@@ -169,10 +174,22 @@ def compare_(low: KernelLowering, op: Op) -> Rows:
             raise low.refuse(op, f"{direction}: complex numbers have no order")
         return compare_complex(low, direction, low.of(x), low.of(y))
 
+    kept = low.kernel.excess_precision and dtype.is_floating and dtype.bits == 16
+    kept = kept and x is not y and not _is_constant(x) and not _is_constant(y)
+
     def apply(a: V, b: V) -> V:
+        if kept:
+            a, b = [rounded_through(low.e, v, dtype) for v in (a, b)]
         return compare(low, dtype, direction, order, a, b)
 
     return [low.each(apply, a, b) for a, b in zip(low.of(x), low.of(y))]
+
+
+def _is_constant(value: Value) -> bool:
+    op = value.op
+    while op is not None and op.opcode == "broadcast":
+        op = op.operands[0].op
+    return op is not None and op.opcode == "constant"
 
 
 def select(low: KernelLowering, op: Op) -> Rows:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from hloom.codegen.llvm.convert import narrowed, widened
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.lower_state import KernelLowering
+from hloom.codegen.llvm.lower_state import KernelLowering, rounded_through
 from hloom.codegen.llvm.math import MATH
 from hloom.codegen.llvm.math.power import WITH_ROOT
 from hloom.codegen.llvm.values import BITS, V
@@ -127,6 +127,8 @@ def reduce_precision(low: KernelLowering, dtype: DType, exponents: int, mantissa
     narrowly = dtype.bits == 16
     if narrowly:
         own, digits = dtype.exponent_bits, dtype.mantissa_bits
+        if exponents >= own and mantissas >= digits:
+            return rounded_through(e, x, dtype)
     bits = narrowed(e, x, dtype) if narrowly else e.bits(x)
     width = BITS[bits.kind]
     like = e.like

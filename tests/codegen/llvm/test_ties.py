@@ -1,0 +1,71 @@
+"""Numbers of 16 bits that are compared are the same in every kernel that computes them."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import hloom
+from hloom.codegen.llvm.lower import lower_kernel
+from hloom.kernel.build import KernelBuilder
+from hloom.kernel.kernel import PRED
+from hloom.types.dtype import dtype
+from tests.codegen.llvm.lowering import machines
+
+TYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+CHAINS = {
+    "product": "y = T[D] multiply(p, w)",
+    "function": "q = T[D] tanh(p) y = T[D] multiply(q, w)",
+    "chosen": "q = T[D] multiply(p, w) y = T[D] select(g, q, p)",
+}
+FUNCTIONS = """
+max { a = T[] parameter(0) b = T[] parameter(1) ROOT c = T[] maximum(a, b) }
+sum { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }"""
+HEAD = """ENTRY e {
+  x = T[D] parameter(0) w = T[D] parameter(1)
+  p = T[D] multiply(x, x) g = pred[D] compare(x, w), direction=GT
+  low = T[] constant(-inf) zero = s32[] constant(0) """
+
+
+def program(rows: int, columns: int, axis: int, chain: str, kind: str, more: str) -> hloom.Module:
+    """For each row (or column) how many of its elements are its maximum."""
+    left = (rows, columns)[1 - axis]
+    text = f"""HloModule m {FUNCTIONS} {HEAD} {CHAINS[chain]}
+  m = T[{left}] reduce(y, low), dimensions={{{axis}}}, to_apply=max
+  mb = T[D] broadcast(m), dimensions={{{1 - axis}}} same = pred[D] compare(y, mb), direction=EQ
+  n = s32[D] convert(same) many = s32[{left}] reduce(n, zero), dimensions={{{axis}}}, to_apply=sum
+  ROOT r = {more} }}"""
+    result = f"(s32[{left}], T[D])" if "," in more else f"(s32[{left}])"
+    text = text.replace(f"ROOT r = {more}", f"ROOT r = {result} tuple({more})")
+    return hloom.parse(text.replace("T[", f"{kind}[").replace("[D]", f"[{rows},{columns}]"))
+
+
+@pytest.mark.parametrize("more", ["many", "many, y", "many, p"])
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_maximum_is_among_what_it_is_of(kind: str, chain: str, more: str) -> None:
+    """One side came from memory, the other one had more digits: there was none, and gradients of
+    maxima were 0 / 0."""
+    rng = np.random.default_rng(0)
+    for rows, columns in ((1, 5), (8, 4), (8, 5), (37, 300), (3, 4097), (300, 1)):
+        for axis in (0, 1):
+            module = program(rows, columns, axis, chain, kind, more)
+            args = [rng.standard_normal((rows, columns)).astype(TYPES[kind]) for _ in range(2)]
+            many = np.asarray(hloom.compile(module, threads=1)(*args)[0])
+            assert (many >= 1).all(), (rows, columns, axis)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_only_comparisons_of_two_numbers_round(kind: str) -> None:
+    """Masks of gradients, which compare with 0, cost what they did."""
+    t = dtype(kind)
+    texts = []
+    for compared in (False, True):
+        b = KernelBuilder("k", (1,))
+        p, r = b.param("p", t, 16, "in"), b.param("r", PRED, 16, "out")
+        x = b.load(p, b.index(0), (16,), (1,))
+        other = x if compared else b.constant(t, 0, (16,))
+        b.store(r, b.index(0), b.compare("GT", b.binary("multiply", x, x), other), (1,))
+        b.finish()
+        texts.append(lower_kernel(b.kernel, machines()["host"]))
+    assert texts[1].count("\n") > texts[0].count("\n")
+    assert "fptrunc" not in texts[0]
