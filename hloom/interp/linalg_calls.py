@@ -23,7 +23,9 @@ from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_number import Array, narrowed
 from hloom.interp.linalg import triangular_solution
 from hloom.interp.values import EvalValue
+from hloom.ir.eigh_call import TARGET, is_eigh, reads_lower, words
 from hloom.ir.instruction import Instruction
+from hloom.ir.settled_signs import SETTLED
 from hloom.types.attributes import Attribute, Typed, parsed_attributes
 from hloom.types.dtype import BY_NAME
 from hloom.types.shape import Shape
@@ -57,8 +59,10 @@ class Attributes:
         return "settled" in self.attributes
 
     def narrowed(self, a: Array) -> Array:
-        """A matrix in the precision that it had."""
-        return narrowed(a, BY_NAME[self.kind]) if self.kind else a
+        """A matrix in the precision that it had, as far as routines know it."""
+        if self.kind is None or self.kind not in TYPES.values():
+            return a
+        return narrowed(a, BY_NAME[self.kind])
 
     def is_lower(self) -> bool:
         return self.letter("uplo", "LU") == "L"
@@ -288,6 +292,19 @@ def _qr(attributes: Attributes, a: Array) -> Results:
 
 def _product(attributes: Attributes, packed: Array, taus: Array) -> Results:
     return (factors.orgqr(packed, taus),)
+
+
+@TARGETS.of(TARGET)
+def eigh(i: Instruction, context: EvalContext, *inputs: EvalValue) -> EvalValue:
+    """(eigenvectors as columns, eigenvalues, ascending); NaN where there are none."""
+    if not is_eigh(i):
+        raise _wrong(i, "operand and results are not those of a call for eigenvectors")
+
+    def compute(attributes: Attributes, a: Array) -> Results:
+        columns, values, _ = spectra.heevd(attributes.narrowed(a), True, reads_lower(i))
+        return signs.settled_columns(columns) if SETTLED in words(i) else columns, values
+
+    return call(i, Routine(compute, (2,), 2), i.operands[0].shape.dtype.name, inputs)
 
 
 _register("Qr", Routine(_qr, (2,), 2), None)

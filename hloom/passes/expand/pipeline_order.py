@@ -31,6 +31,7 @@ from hloom.passes.expand.degenerate_collective_elimination import (
 from hloom.passes.expand.dot_algorithm_rewriter import DotAlgorithmRewriter
 from hloom.passes.expand.dot_decomposer import DotDecomposer
 from hloom.passes.expand.dynamic_padder import DynamicPadder
+from hloom.passes.expand.eigh_expander import EighExpander
 from hloom.passes.expand.grouped_dot_rewriter import GroupedDotRewriter
 from hloom.passes.expand.linalg_upcaster import LinalgUpcaster
 from hloom.passes.expand.map_inliner import MapInliner
@@ -82,6 +83,7 @@ EXPANSION: tuple[Pass, ...] = (
     DynamicPadder(),  # before anything that counts elements
     ComplexOrderExpander(),  # before anything that asks for the opcode of a fold
     CustomCallExpander(),
+    EighExpander(),  # may leave converts
     MapInliner(),
     ScanExpander(),  # leaves calls in its loops
     SelectAndScatterExpander(),  # leaves windows
