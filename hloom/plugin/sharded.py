@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 from hloom.api import HloError, Module, ShardSpec, sharding_bytes
@@ -27,6 +28,7 @@ OF_ONE_DEVICE = frozenset(
     collective-permute collective-permute-start collective-reduce partition-id replica-id
     ragged-all-to-all reduce-scatter""".split()
 )
+BROADCAST = "stablehlo.broadcast_in_dim"
 BOUNDARIES = frozenset(
     """SPMDFullToShardShape SPMDShardToFullShape xla.sdy.GlobalToLocalShape
     xla.sdy.LocalToGlobalShape""".split()
@@ -64,10 +66,38 @@ def propagated(code: bytes) -> bytes:
         for op in [op for op in walked(module.operation) if op.name == "stablehlo.composite"]:
             _without_composite(op)
         inline_calls(module)
+        for op in [op for op in walked(module.operation) if op.name == BROADCAST]:
+            _as_reshape(op)
         PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(module.operation)
         calls = [op for op in walked(module.operation) if op.name == "stablehlo.custom_call"]
         name_functions(calls)
         return written(module)
+
+
+def _as_reshape(op: Any) -> None:
+    """Put a reshape in place of a broadcast that only adds dimensions of 1, as XLA does.
+
+    Shardy passes shardings on through a reshape before it looks at gathers and dots, and through a
+    broadcast after them: `x[i]` would not be cut as the indices are, where weights are cut along
+    the same axis.
+    """
+    from jaxlib.mlir import ir
+
+    (operand,), (result,) = op.operands, op.results
+    before, after = ir.RankedTensorType(operand.type), ir.RankedTensorType(result.type)
+    dims = list(ir.DenseI64ArrayAttr(op.attributes["broadcast_dimensions"]))
+    is_static = before.has_static_shape and after.has_static_shape
+    if not is_static or prod(before.shape) != prod(after.shape) or dims != sorted(dims):
+        return
+    reshape = ir.Operation.create(
+        "stablehlo.reshape",
+        results=[result.type],
+        operands=[operand],
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    result.replace_all_uses_with(reshape.result)
+    op.erase()
 
 
 def _without_composite(op: Any) -> None:

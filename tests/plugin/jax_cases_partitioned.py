@@ -74,6 +74,26 @@ def case_partitioned_training_step():
     assert exe.memory_analysis().argument_size_in_bytes == 4 * (4 * 64 * 64 + 32 * 64) // 4
 
 
+def case_partitioned_rows_taken_are_cut_as_their_indices():
+    """Also where weights are cut along the same axis: Shardy sees what XLA lets it see."""
+    over = mesh(2, 2)
+    table, w = (jax.ShapeDtypeStruct(s, np.float32) for s in ((8, 16), (16, 8)))
+    at = jax.ShapeDtypeStruct((8, 2), np.int32)
+    places = [NamedSharding(over, P(*axes)) for axes in (("y",), ("x", "y"), ("y", "x"), ("x",))]
+
+    def step(table, w, v, at):
+        def loss(table):
+            rows = table[at]
+            return jnp.sum(jnp.sin(rows + jnp.tanh(rows @ w) @ v)), rows
+
+        g, rows = jax.grad(loss, has_aux=True)(table)
+        return table - g, rows
+
+    shapes = (table, w, jax.ShapeDtypeStruct((8, 16), np.float32), at)
+    exe = jax.jit(step, in_shardings=places).lower(*shapes).compile()
+    assert [s.spec for s in exe.output_shardings] == [P("y"), P("x")]
+
+
 def case_partitioned_random_bits():
     """Random numbers are those of one device, in whichever parts they are asked for."""
     over, key = mesh(2, 2), jax.random.key(3)

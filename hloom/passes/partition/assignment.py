@@ -293,13 +293,14 @@ def by_factors(
     f: Loops,
     emit: Callable[[list[Instruction], Chosen], Sequence[Instruction]] | None = None,
     operands: list[TiledValue] | None = None,
+    wanted: Sequence[Tiling | None] | None = None,
 ) -> list[TiledValue]:
     """The leaves of an operation, cut by its factors. `emit` makes the parts of the results of the
     parts of the operands (or of other values that it is of); else it is the same operation on
-    them."""
+    them. `wanted`: how results are to stand, where not as the instruction's sharding says."""
     operands = walk.operands(i) if operands is None else operands
     shapes = list(i.shape.leaves())
-    wanted = walk.wanted(i)
+    wanted = walk.wanted(i) if wanted is None else wanted
     chosen = choose(walk, f, operands, shapes, wanted)
     note_repeated(walk, i, f, operands, chosen)
 

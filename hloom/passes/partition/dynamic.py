@@ -77,7 +77,10 @@ def _within(b: Emitter, distance: Instruction, dims: Sequence[int], d: int, tile
 @partitions("dynamic-update-slice")
 def dynamic_update_slice(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     f, of, update = Loops.of(i), i.operands[0].shape, i.operands[1].shape
-    b = walk.b
+    b, operands, (wanted,) = walk.b, walk.operands(i), walk.wanted(i)
+    if wanted is None and not operands[0].is_free:
+        # Loops write a little of much: moving the update is cheaper than the array ever after.
+        wanted = operands[0].primary
 
     def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
         x, new, starts = parts[0], parts[1], list(parts[2:])
@@ -114,7 +117,7 @@ def dynamic_update_slice(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
         new = b.select(inside, new, old)
         return [b.emit_like(i, [x, new, *starts], x.shape)]
 
-    return by_factors(walk, i, f, emit)
+    return by_factors(walk, i, f, emit, operands, [wanted])
 
 
 def _covered(

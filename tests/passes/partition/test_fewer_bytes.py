@@ -1,11 +1,14 @@
 """What is handed on instead of gathered, batches that indices count, uneven parts, batch norms."""
 
+import numpy as np
 import pytest
 
 import hloom
+from hloom.interp import evaluate_lockstep
 from hloom.passes.partition.reshard_plan import ArrayOnMesh, plan
 from hloom.passes.partition.tiling import Tiling
-from tests.passes.partition.test_partitioner import cut_and_compared, traffic
+from hloom.passes.partition.whole_program import partition_in_place, split_arguments
+from tests.passes.partition.test_partitioner import cut_and_compared, parsed, traffic
 
 ARRAY = ArrayOnMesh((16, 24), (2, 2, 2), 4)
 WHOLE_BYTES = 16 * 24 * 4
@@ -293,3 +296,40 @@ def test_long_chains_of_joins_are_priced_in_time() -> None:
         )
     text += "  ROOT r = f32[8,4,4096] abs(v12), sharding={devices=[1,4,1]<=[4]}\n}"
     assert traffic(cut_and_compared(text, 4)).keys() == {"all-to-all"}
+
+
+STACKED = """body { s = (s32[], f32[6,16,32], f32[6,16,32]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  xs = f32[6,16,32] get-tuple-element(s), index=1
+  ys = f32[6,16,32] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  x = f32[1,16,32] dynamic-slice(xs, k, zero, zero), dynamic_slice_sizes={1,16,32},
+    sharding={devices=[1,8,1]<=[8]}
+  y = f32[1,16,32] tanh(x), sharding={devices=[1,8,1]<=[8]}
+  new = f32[6,16,32] dynamic-update-slice(ys, y, k, zero, zero)
+  one = s32[] constant(1)
+  next = s32[] add(k, one)
+  ROOT t = (s32[], f32[6,16,32], f32[6,16,32]) tuple(next, xs, new) }
+condition { s = (s32[], f32[6,16,32], f32[6,16,32]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  last = s32[] constant(6)
+  ROOT l = pred[] compare(k, last), direction=LT }
+ENTRY main { xs = f32[6,16,32] parameter(0), sharding={devices=[1,8,1]<=[8]}
+  ys = f32[6,16,32] parameter(1), sharding={replicated}
+  zero = s32[] constant(0)
+  t = (s32[], f32[6,16,32], f32[6,16,32]) tuple(zero, xs, ys)
+  w = (s32[], f32[6,16,32], f32[6,16,32]) while(t), condition=condition, body=body,
+    sharding={{replicated}, {devices=[1,8,1]<=[8]}, {replicated}}
+  ROOT r = f32[6,16,32] get-tuple-element(w), index=2, sharding={replicated} }"""
+
+
+def test_what_a_loop_writes_is_gathered_and_not_what_it_writes_to() -> None:
+    """The update's result has no sharding of its own: it stands as the array written to."""
+    module = parsed(STACKED, 8)
+    x, y = hloom.random_arguments(module, seed=1)
+    want = hloom.evaluate(module, x, y)
+    partition_in_place(module, frozenset(("sharding-propagation",)))
+    (gather,) = [i for i in module.instructions() if i.opcode == "all-gather"]
+    assert gather.shape.dims == (1, 16, 32)
+    for part in evaluate_lockstep(module, split_arguments(module, [x, y])):
+        np.testing.assert_allclose(part.array, want.array, rtol=1e-5)
