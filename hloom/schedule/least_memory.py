@@ -7,6 +7,7 @@ Callees come before callers, so that what they need counts where they are called
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from hloom.analysis.call_graph import RUNS_CALLED
@@ -18,6 +19,10 @@ from hloom.schedule.footprint import Footprint, footprint, peak_bytes
 from hloom.schedule.list import list_order
 from hloom.schedule.overlap import overlapped
 
+LOG = logging.getLogger("hloom")
+NO_LIMIT = 2**64 - 1
+"""How a log says that there is none: it counts bytes, which are never below 0."""
+
 
 def least_memory_order(module: Module, kept_bytes: float = 0.0) -> Order:
     """An order of the entry and everything that control flow calls. `kept_bytes`: how much may be
@@ -26,6 +31,10 @@ def least_memory_order(module: Module, kept_bytes: float = 0.0) -> Order:
     peaks: dict[Computation, int] = {}
     for c in _sequential(module):
         steps[c], peaks[c] = least_memory_steps(c, peaks)
+    LOG.debug(
+        "%s: memory limit of what goes on beside kernels: %d bytes",
+        *(module.name, min(kept_bytes, NO_LIMIT)),
+    )
     return overlapped(Order(steps), kept_bytes)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -108,3 +110,12 @@ def test_control_edges_hold():
 def test_time_grows_with_the_number_of_instructions():
     module = parse_module(layers(300))
     assert len(least_memory_order(module, 1e9).of(module.entry)) == len(module.entry.instructions)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"), [(0.0, "0"), (64e6, "64000000"), (math.inf, "18446744073709551615")]
+)
+def test_the_log_has_the_limit_as_a_number_of_bytes(caplog, limit, words):
+    with caplog.at_level("DEBUG", "hloom"):
+        least_memory_order(parse_module(layers(1)), limit)
+    assert f"layers: memory limit of what goes on beside kernels: {words} bytes" in caplog.text
