@@ -13,9 +13,17 @@ V = TypeVar("V")
 class Registry(Generic[K, V]):
     """Maps a key to the one thing that handles it: `MEANING["add"] -> function`."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, rooms: tuple[str, ...] = ()) -> None:
+        """`rooms`: folders whose files add to it, imported when it is asked for what it lacks."""
         self.what = what
         self._items: dict[K, V] = {}
+        self._rooms = rooms
+
+    def _load(self) -> None:
+        """Import the rooms. What they ask meanwhile is answered with what is there."""
+        while self._rooms:
+            room, self._rooms = self._rooms[0], self._rooms[1:]
+            load_room(room)
 
     def add(self, key: K, value: V) -> V:
         """Let `value` be what handles `key`; a second answer for one key is a `ValueError`."""
@@ -35,25 +43,37 @@ class Registry(Generic[K, V]):
         return declare
 
     def get(self, key: K) -> V | None:
-        return self._items.get(key)
+        value = self._items.get(key)
+        if value is None and self._rooms:
+            self._load()
+            value = self._items.get(key)
+        return value
 
     def items(self):
+        self._load()
         return self._items.items()
 
     def __getitem__(self, key: K) -> V:
         try:
             return self._items[key]
         except KeyError:
+            if self._rooms:
+                self._load()
+                return self[key]
             known = ", ".join(sorted(map(str, self._items)))
             raise KeyError(f"no {self.what} for {key!r}; known: {known}") from None
 
     def __contains__(self, key: object) -> bool:
+        if key not in self._items and self._rooms:
+            self._load()
         return key in self._items
 
     def __iter__(self) -> Iterator[K]:
+        self._load()
         return iter(self._items)
 
     def __len__(self) -> int:
+        self._load()
         return len(self._items)
 
 

@@ -4,13 +4,8 @@ import dataclasses
 from typing import Any
 
 from hloom.base.diagnostics import UsageError, did_you_mean
-from hloom.base.registry import load_room
 from hloom.passes.pass_ import PASSES, Pass, PassResult, RewritePass, register
 from hloom.passes.pipeline import FixedPoint, Pipeline, PipelineOptions
-
-_ROOMS = "simplify control normalize expand fuse layout sharding collectives partition"
-for _room in _ROOMS.split():
-    load_room(f"hloom.passes.{_room}")
 
 
 def pass_named(name: str, **options: Any) -> Pass:

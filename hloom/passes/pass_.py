@@ -150,7 +150,11 @@ def _is_of_use(rules: RuleTable, c: Computation) -> bool:
     return any(i.opcode in rules or (not i.users and i is not root) for i in c.instructions)
 
 
-PASSES: Registry[str, type[Pass]] = Registry("pass")
+ROOMS = "simplify control normalize expand fuse layout sharding collectives partition"
+PASSES: Registry[str, type[Pass]] = Registry(
+    "pass", tuple([f"hloom.passes.{room}" for room in ROOMS.split()])
+)
+"""All there are: most programs are compiled without importing most of them."""
 
 
 @dataclass_transform(frozen_default=True)

@@ -14,10 +14,10 @@ INTERRUPTED = 130
 
 def main() -> None:
     try:
-        from hloom.tools.main import app
+        from hloom.tools.main import application
 
         warnings.showwarning = _show_warning
-        app(prog_name="hloom")
+        application(sys.argv[1:])(prog_name="hloom")
     except KeyboardInterrupt:
         _leave()
     except SystemExit as end:

@@ -1,45 +1,50 @@
-"""The command `hloom`: its commands, each in a file of its own."""
+"""The command `hloom`: its commands, each in a file of its own.
+
+A process runs one of them, and imports no other: that takes longer than most commands.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from hloom import __version__
-from hloom.tools.bench import bench
-from hloom.tools.cache import cache
-from hloom.tools.calibrate import calibrate
-from hloom.tools.compile_ import compile_
-from hloom.tools.conformance import conformance
-from hloom.tools.convert import convert
-from hloom.tools.device import device
-from hloom.tools.doctor import doctor
-from hloom.tools.evaluate import evaluate
-from hloom.tools.explain import explain
-from hloom.tools.opt import OptionsCommand, opt
-from hloom.tools.package import package_
-from hloom.tools.partition import partition
-from hloom.tools.print_ import print_
-from hloom.tools.run import run
-from hloom.tools.runtime_library import runtime_library_
-from hloom.tools.stats import stats
-from hloom.tools.verify import verify
 
-app = typer.Typer(
-    name="hloom",
-    help="Read, check, evaluate, rewrite, compile and run HLO programs.\n\n"
-    "A program is HLO text (.hlo, .txt), a proto or a snapshot (.pb, .pbtxt, .textproto) or "
-    "StableHLO (.mlir, .mlirbc), also with .gz behind; - is standard input. Every command has "
-    "--help with examples, and --json.",
-    epilog="Exit codes: 0 all is well; 1 the program is wrong, or a check found a difference; "
-    "2 the command line is wrong; 3 a bug of hloom; 130 interrupted; 141 nobody reads the output.",
-    no_args_is_help=True,
-    add_completion=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+
+class Command(NamedTuple):
+    """Where a command is: a function of a module beside this one."""
+
+    module: str
+    function: str
+    takes_options: bool = False
+    """Whether it takes the compiler's options, too."""
+
+
+COMMANDS = {
+    "print": Command("print_", "print_"),
+    "verify": Command("verify", "verify"),
+    "stats": Command("stats", "stats"),
+    "eval": Command("evaluate", "evaluate"),
+    "run": Command("run", "run", True),
+    "compile": Command("compile_", "compile_", True),
+    "package": Command("package", "package_"),
+    "runtime-library": Command("runtime_library", "runtime_library_"),
+    "explain": Command("explain", "explain"),
+    "partition": Command("partition", "partition"),
+    "opt": Command("opt", "opt", True),
+    "convert": Command("convert", "convert"),
+    "bench": Command("bench", "bench", True),
+    "conformance": Command("conformance", "conformance"),
+    "doctor": Command("doctor", "doctor"),
+    "device": Command("device", "device"),
+    "calibrate": Command("calibrate", "calibrate"),
+    "cache": Command("cache", "cache"),
+}
+"""In the order in which `hloom --help` lists them; each word is of one command or of one group."""
+GROUPS = ("cache",)
 
 
 def _version(is_asked: bool) -> None:
@@ -48,7 +53,6 @@ def _version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
@@ -57,24 +61,43 @@ def main(
     pass
 
 
-app.command("print")(print_)
-app.command("verify")(verify)
-app.command("stats")(stats)
-app.command("eval")(evaluate)
-app.command("run", cls=OptionsCommand)(run)
-app.command("compile", cls=OptionsCommand)(compile_)
-app.command("package")(package_)
-app.command("runtime-library")(runtime_library_)
-app.command("explain")(explain)
-app.command("partition")(partition)
-app.command("opt", cls=OptionsCommand)(opt)
-app.command("convert")(convert)
-app.command("bench", cls=OptionsCommand)(bench)
-app.command("conformance")(conformance)
-app.command("doctor")(doctor)
-app.command("device")(device)
-app.command("calibrate")(calibrate)
-app.add_typer(cache)
+def application(words: Sequence[str] = ()) -> typer.Typer:
+    """The command with all its commands; where the words behind it begin with one of them, with
+    that one alone."""
+    app = typer.Typer(
+        name="hloom",
+        help="Read, check, evaluate, rewrite, compile and run HLO programs.\n\n"
+        "A program is HLO text (.hlo, .txt), a proto or a snapshot (.pb, .pbtxt, .textproto) or "
+        "StableHLO (.mlir, .mlirbc), also with .gz behind; - is standard input. Every command has "
+        "--help with examples, and --json.",
+        epilog="Exit codes: 0 all is well; 1 the program is wrong, or a check found a difference; "
+        "2 the command line is wrong; 3 a bug of hloom; 130 interrupted; 141 nobody reads the "
+        "output.",
+        no_args_is_help=True,
+        add_completion=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(main)
+    for word in words[:1] if words and words[0] in COMMANDS else COMMANDS:
+        module, function, takes_options = COMMANDS[word]
+        command = getattr(import_module(f"hloom.tools.{module}"), function)
+        if word in GROUPS:
+            app.add_typer(command)
+        elif takes_options:
+            from hloom.tools.opt import OptionsCommand
+
+            app.command(word, cls=OptionsCommand)(command)
+        else:
+            app.command(word)(command)
+    return app
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return application()
+    raise AttributeError(name)
 
 
 if __name__ == "__main__":

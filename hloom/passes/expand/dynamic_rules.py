@@ -17,7 +17,7 @@ from hloom.passes.expand.expansion import refuse
 from hloom.types.shape import Shape
 
 Rule = Callable[[Masks, Instruction, list[Sized]], Sized]
-RULES: Registry[str, Rule] = Registry("rule for dynamic shapes")
+RULES: Registry[str, Rule] = Registry("rule for dynamic shapes", ("hloom.passes.expand",))
 
 
 def again(m: Masks, i: Instruction, *operands: Instruction) -> Instruction:

@@ -41,7 +41,7 @@ from hloom.types.shape import Shape, tuple_shape
 Leaves = tuple[Tiling, ...]
 """A tiling for each leaf of a value, tuples flattened."""
 Family = Callable[["Walk", Instruction], Sequence[TiledValue]]
-FAMILIES: Registry[str, Family] = Registry("partitioned operation")
+FAMILIES: Registry[str, Family] = Registry("partitioned operation", ("hloom.passes.partition",))
 NAMES_ONLY = opcodes(CONTROL_FLOW, FORWARDS, PLUMBING, ASYNC_CHAIN, also=("fusion", "custom-call"))
 """What says itself what becomes of its operands, whatever they are."""
 MEETING = opcodes(COLLECTIVE, DEVICE_ID)
