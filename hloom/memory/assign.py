@@ -318,9 +318,13 @@ def _part(literal: Literal, index: tuple[int, ...]) -> Literal:
     return literal
 
 
-def literal_bytes(literal: Literal, shape: Shape) -> bytes:
-    """The bytes of a constant as they stand in memory: in the order of its layout."""
+def literal_bytes(literal: Literal, shape: Shape) -> bytes | memoryview:
+    """The bytes of a constant as they stand in memory: in the order of its layout. A literal that
+    has them so is not copied, unless its memory is another's, who may write to it."""
     array = np.asarray(literal.array)
     if shape.layout is not None and shape.layout.minor_to_major:
         array = array.transpose(tuple(reversed(shape.layout.minor_to_major)))
-    return np.ascontiguousarray(array).tobytes()
+    array = np.ascontiguousarray(array)
+    owner = array if array.base is None else array.base
+    is_own = isinstance(owner, np.ndarray) and owner.flags.owndata
+    return array.reshape(-1).view(np.uint8).data if is_own else array.tobytes()

@@ -20,7 +20,7 @@ from hloom.torch.tensors import torch_and_trees
 
 FREEZE_BYTES = 1 << 29
 """Weights that become constants where nobody says `freeze`: a quarter of the cache of programs,
-which keeps no larger ones. They take their size twice more in memory, and compiling a GB 11 s."""
+which keeps no larger ones. They take their size once more in memory, and compiling a GB 6 s."""
 
 
 @dataclass(frozen=True)

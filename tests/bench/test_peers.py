@@ -27,7 +27,9 @@ def test_filters_and_images_go_channels_last_to_jax():
 
 
 def test_the_row_that_loses_most_comes_first():
-    a, b = {"hloom": 1.0, "x": 2.0}, {"hloom": 3.0, "x": 1.5, "y": 2.0}
+    a = {"hloom": 1.0, "hloom, arguments": 0.5, "x": 2.0}  # itself is no other
+    b = {"hloom": 3.0, "x": 1.5, "y": 2.0}
     rows = table({"a": a, "b": b, "c": {"hloom": 1.0, "y": 1.0}}).split("\n")
     assert [r.split("|")[1].strip() for r in rows[2:]] == ["b", "c", "a", "geometric mean"]
     assert rows[2].endswith("| 2.00 |") and rows[-1].endswith("| 1.00 |")
+    assert rows[4].endswith("| 0.50 |")

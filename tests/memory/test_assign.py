@@ -8,8 +8,11 @@ import pytest
 from bench import corpus
 from hloom.base.diagnostics import HloError
 from hloom.ir.text import parse_module
-from hloom.memory.assign import AssignOptions, assign_buffers
+from hloom.memory.assign import AssignOptions, assign_buffers, literal_bytes
 from hloom.plan.order import Order
+from hloom.types.layout import layout
+from hloom.types.literal import Literal
+from hloom.types.shape import shape
 from tests.memory.drawn_modules import Drawn
 from tests.memory.placed import placed, run_both
 
@@ -86,6 +89,20 @@ ENTRY e { k = s4[2,3]{0,1} constant({{1,2,3},{4,5,6}})
   ROOT c = s4[2,3]{0,1} negate(k) }""")
     place = assignment.slice(made.entry["k"])
     assert place.allocation.data == bytes([1, 4, 2, 5, 3, 6])
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0, 1)])
+def test_bytes_of_a_constant_are_those_of_its_literal_where_nobody_else_may_write_them(order):
+    own = np.arange(6, dtype=np.float32).reshape(2, 3)
+    foreign = bytearray(own.tobytes())  # as the memory of a tensor of PyTorch
+    view = np.frombuffer(foreign, np.float32).reshape(2, 3)
+    of = shape("f32", (2, 3)).with_layout(layout(order))
+    shared = literal_bytes(Literal.owning(own, of), of)
+    copied = literal_bytes(Literal.owning(view, of), of)
+    foreign[:] = bytes(24)
+    in_order = own.transpose(order[::-1])
+    assert bytes(copied) == bytes(shared) == in_order.tobytes()
+    assert np.shares_memory(np.frombuffer(shared, np.uint8), own) == (order == (1, 0))
 
 
 def test_every_width_zero_sizes_and_tokens():

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
@@ -162,8 +164,8 @@ class _Reorderer:
         order = self.order_of(i)
         if i.shape.is_array and order != identity(len(order)):
             self.take(i, order)
-            array = i.attrs.literal.array.transpose(order)
-            i.attrs = replace(i.attrs, literal=Literal.of(array, i.shape))
+            array = np.ascontiguousarray(i.attrs.literal.array.transpose(order))
+            i.attrs = replace(i.attrs, literal=Literal.owning(array, i.shape))
 
     def iota(self, i: Instruction) -> None:
         order = self.order_of(i)
