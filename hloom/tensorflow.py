@@ -2,8 +2,8 @@
 
 TensorFlow's bridge writes HLO (`f.experimental_get_compiler_ir`) of a `tf.function` of the tensors
 among the arguments; what else they are (True, None, texts) is part of the program. Variables that
-the function reads are further parameters, behind its arguments; one that assigns to variables is
-refused.
+the function uses are further parameters, behind its arguments; what it assigns to them are further
+results, behind its own, and `input_output_alias` says to which parameter each belongs.
 
 Some tensors must be known when TensorFlow writes HLO, such as the end of a `tf.range` that a loop
 runs over: they are constants of the program, which is then compiled anew for other values.
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 
 def lower(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Module:
-    """The graph of a function for tensors like these (or `tf.TensorSpec`s)."""
+    """The graph of a function for tensors like these (or `tf.TensorSpec`s).
+
+    What it assigns to variables are results behind its own, in place of the variables' parameters
+    (`input_output_alias`).
+    """
     return _lowered(function, _split(arguments, keywords)).module
 
 
@@ -64,7 +68,14 @@ def export_c(
     def program(**sizes: int) -> Module:
         positional, by_keyword = _of_sizes((arguments, keywords), sizes)
         lowered = _lowered(function, _split(positional, by_keyword))
-        values = [x.numpy() for x in _captured(lowered.concrete)]
+        if lowered.assigned:
+            names = ", ".join(x.name for x in lowered.assigned)
+            raise UsageError(
+                f"it assigns to variables ({names}), and those of a library are constants",
+                rule="tensorflow",
+                hint="take what changes as an argument and return what it is to be",
+            )
+        values = [_value(x).numpy() for x in _captured(lowered.concrete)]
         first = len(lowered.module.entry.parameters) - len(values)
         if by_name:
             names = _names(lowered.concrete)
@@ -129,7 +140,11 @@ def jit(
     threads: int | None = None,
     options: Mapping[str, Any] | Iterable[str] | None = None,
 ) -> Callable[..., Any]:
-    """The function compiled by hloom, once for each kind of arguments; tensors in, tensors out."""
+    """The function compiled by hloom, once for each kind of arguments; tensors in, tensors out.
+
+    Variables are read at each call, and have what it assigns to them when it returns: a training
+    step with its optimizer works as it is.
+    """
     tf = _tensorflow()
     _checked(function)
     kinds: dict[Any, tuple[int, ...]] = {}
@@ -151,12 +166,16 @@ def jit(
                 known[key] = lowered, executable
             lowered, executable = known[key]
         own = [x for k, x in enumerate(inputs.tensors) if k not in lowered.constants]
-        outcome = executable(*[x.numpy() for x in (*own, *_captured(lowered.concrete))])
+        captured = [_value(x) for x in _captured(lowered.concrete)]
+        outcome = executable(*[x.numpy() for x in (*own, *captured)])
         results = outcome if isinstance(outcome, tuple) else (outcome,)
-        tensors = iter([tf.convert_to_tensor(np.asarray(r)) for r in results])
+        count = len(results) - len(lowered.assigned)
+        for variable, value in zip(lowered.assigned, results[count:], strict=True):
+            variable.assign(np.asarray(value))
+        tensors = iter([tf.convert_to_tensor(np.asarray(r)) for r in results[:count]])
         structure = lowered.concrete.structured_outputs
-        leaves = [None if x is None else next(tensors) for x in tf.nest.flatten(structure)]
-        return tf.nest.pack_sequence_as(structure, leaves)
+        leaves = [None if x is None else next(tensors) for x in _flat(tf, structure)]
+        return tf.nest.pack_sequence_as(structure, leaves, expand_composites=True)
 
     return call
 
@@ -185,6 +204,8 @@ class _Lowered:
     module: Module
     constants: tuple[int, ...]
     """The tensors whose values are part of the program."""
+    assigned: tuple[Any, ...]
+    """The variables that have the last results of the program as values when it has run."""
 
 
 def _split(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Arguments:
@@ -194,6 +215,12 @@ def _split(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Argument
     leaves: list[Any] = []
     for leaf in tf.nest.flatten(whole):
         _refuse_what_is_no_numbers(tf, leaf, "an argument")
+        if isinstance(leaf, tf.IndexedSlices):
+            raise UsageError(
+                "an argument is IndexedSlices, several tensors in one",
+                rule="tensorflow",
+                hint="pass .values and .indices, or tf.convert_to_tensor of it",
+            )
         if leaf is None or isinstance(leaf, bool | str):
             leaves.append(leaf)
         else:
@@ -203,8 +230,13 @@ def _split(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Argument
     return _Arguments(tensors, packed, (repr(packed),))
 
 
+def _flat(tf: Any, structure: Any) -> list[Any]:
+    """The leaves; those of IndexedSlices, gradients of embeddings, are their tensors."""
+    return tf.nest.flatten(structure, expand_composites=True)
+
+
 def _refuse_what_is_no_numbers(tf: Any, value: Any, what: str) -> None:
-    if isinstance(value, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):
+    if isinstance(value, tf.RaggedTensor | tf.SparseTensor):
         raise UsageError(
             f"{what} is a {type(value).__name__}, whose rows have sizes of their own",
             rule="tensorflow",
@@ -246,19 +278,33 @@ def _lowered(function: Any, inputs: _Arguments) -> _Lowered:
             hint="XLA compiles functions of tensors of numbers, whose sizes are known",
         ) from error
     module = api.load_bytes(code).module
-    shape = module.entry.root.shape
-    tensor_count = sum(x is not None for x in tf.nest.flatten(concrete.structured_outputs))
-    result_count = len(shape.elements) if shape.is_tuple else 1
-    if result_count != tensor_count:
-        raise UsageError(
-            f"{name} returns {tensor_count} tensors, its program "
-            f"{result_count}: it assigns to variables",
-            rule="tensorflow",
-            hint="return what is to be assigned",
-        )
     argument_count = len(module.entry.parameters) - len(concrete.captured_inputs)
     constants = _constants(tf, traced, inputs.tensors, len(inputs.tensors) - argument_count, name)
-    return _Lowered(concrete, module, constants)
+    own_count = sum(x is not None for x in _flat(tf, concrete.structured_outputs))
+    assigned = _assigned(module, own_count, argument_count, _captured(concrete), name)
+    return _Lowered(concrete, module, constants, assigned)
+
+
+def _assigned(
+    module: Module, own_count: int, argument_count: int, captured: Sequence[Any], name: str
+) -> tuple[Any, ...]:
+    """The variables that the results behind the function's own are for, in their order."""
+    shape = module.entry.root.shape
+    result_count = len(shape.elements) if shape.is_tuple else 1
+    variables: list[Any] = []
+    for k in range(own_count, result_count):
+        alias = module.input_output_alias
+        entry = alias.for_output((k,) if shape.is_tuple else ()) if alias is not None else None
+        number = -1 if entry is None else entry.parameter_number - argument_count
+        if number < 0 or not hasattr(captured[number], "assign"):
+            raise UsageError(
+                f"{name} returns {own_count} tensors, its program {result_count}, and of result "
+                f"{k} it is not said to which variable it is assigned",
+                rule="tensorflow",
+                hint="return what is to be assigned",
+            )
+        variables.append(captured[number])
+    return tuple(variables)
 
 
 def _code(traced: Any, tensors: Sequence[Any], stage: str) -> Any:
@@ -301,10 +347,14 @@ def _constants(
 
 
 def _captured(concrete: Any) -> list[Any]:
-    """What the program takes behind its arguments: variables as they are now, other tensors."""
+    """What the program takes behind its arguments: variables and other tensors."""
     handles = {id(v.handle): v for v in concrete.graph.variables}
-    captured = [handles.get(id(x), x) for x in concrete.captured_inputs]
-    return [x.read_value() if hasattr(x, "read_value") else x for x in captured]
+    return [handles.get(id(x), x) for x in concrete.captured_inputs]
+
+
+def _value(captured: Any) -> Any:
+    """A variable as it is now; a tensor."""
+    return captured.read_value() if hasattr(captured, "read_value") else captured
 
 
 def _checked(function: Any) -> Any:

@@ -26,15 +26,92 @@ def test_nested_tensors_and_variables():
         weights.assign(weights / 3)
 
 
-def test_assigning_is_refused():
-    counter = tf.Variable(1.0)
+def with_variables():
+    """A function that assigns to variables, some in branches only, and these variables."""
+    first, only_written = tf.Variable([1.0, 2.0]), tf.Variable(1.0)
+    count, total, scale = tf.Variable(0, dtype=tf.int64), tf.Variable([[3.0]]), tf.Variable(2.0)
+    shift = tf.constant([7.0, 8.0])
 
     def f(x):
-        counter.assign_add(x)
-        return x + counter
+        y = (x + first) * scale + shift
+        count.assign_add(1)
+        total.assign(total * tf.reduce_sum(y))
+        only_written.assign(3.0)
+        if tf.reduce_sum(x) > 0:
+            first.assign_sub(x)
+        return y, tf.reduce_sum(total)
 
-    with pytest.raises(hloom.HloError, match="assigns to variables"):
-        hloom.tensorflow.lower(f, tf.constant(2.0))
+    return f, [first, only_written, count, total, scale]
+
+
+def test_variables_have_what_is_assigned_to_them():
+    (f, own), (g, others) = with_variables(), with_variables()
+    compiled = hloom.tensorflow.jit(f)
+    for k in range(4):
+        x = tf.constant([1.0, 2.0]) * (-1.0) ** k
+        for found, wanted in zip([*compiled(x), *own], [*g(x), *others], strict=True):
+            np.testing.assert_allclose(found.numpy(), wanted.numpy(), 1e-6)
+    assert own[2].numpy() == 4
+    assert (
+        hloom.tensorflow.jit(lambda x: own[0].assign(x) and None)(tf.constant([8.0, 9.0])) is None
+    )
+    np.testing.assert_array_equal(own[0], [8, 9])
+
+
+def test_what_is_assigned_are_results_of_the_graph_in_place_of_parameters():
+    module = hloom.tensorflow.lower(with_variables()[0], tf.constant([1.0, 2.0]))
+    aliases = module.input_output_alias.entries
+    assert [e.output_shape_index for e in aliases] == [(2,), (3,), (4,), (5,)]
+    assert len(module.entry.root.shape.elements) == 6
+
+
+def test_a_library_has_no_variables_to_assign_to(tmp_path):
+    with pytest.raises(hloom.HloError, match=r"assigns to variables .*constants"):
+        hloom.tensorflow.export_c(with_variables()[0], tf.ones(2), path=tmp_path / "x.so")
+
+
+def test_a_training_step():
+    """Of a convolution with batch norm and dropout, by Adam, whose state is in variables."""
+    losses = []
+    for compiled in (hloom.tensorflow.jit, lambda f: tf.function(f, jit_compile=True)):
+        keras = tf.keras
+        keras.utils.set_random_seed(1)
+        layers = keras.layers
+        model = keras.Sequential(
+            [layers.Conv2D(4, 3), layers.BatchNormalization(), layers.Dropout(0.3)]
+            + [layers.Flatten(), layers.Dense(5)]
+        )
+        model.build((None, 8, 8, 3))
+        optimizer = keras.optimizers.Adam()
+        optimizer.build(model.trainable_variables)
+
+        def step(x, y, model=model, optimizer=optimizer):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+            variables = model.trainable_variables
+            slopes = tape.gradient(loss, [v.value for v in variables])
+            optimizer.apply_gradients(zip(slopes, variables, strict=True))
+            return loss
+
+        run, rng = compiled(step), np.random.default_rng(0)
+        x, y = (tf.constant(rng.standard_normal(s), tf.float32) for s in ((6, 8, 8, 3), (6, 5)))
+        losses.append([float(run(x, y)) for _ in range(6)])
+    np.testing.assert_allclose(losses[0], losses[1], 1e-4)
+    assert losses[0][-1] < losses[0][0]
+
+
+def test_gradients_of_embeddings_are_slices():
+    table = tf.Variable(tf.reshape(tf.range(40.0), (10, 4)))
+
+    def f(index):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, index) ** 2)
+        return tape.gradient(loss, table)
+
+    found = hloom.tensorflow.jit(f)(tf.constant([1, 3, 3, 7]))
+    assert isinstance(found, tf.IndexedSlices)
+    wanted = f(tf.constant([1, 3, 3, 7]))
+    np.testing.assert_allclose(tf.convert_to_tensor(found), tf.convert_to_tensor(wanted), 1e-6)
 
 
 def test_what_xla_cannot_compile_is_refused():
@@ -49,6 +126,10 @@ REFUSED = {
     "a result of .* RaggedTensor": (
         lambda x: tf.RaggedTensor.from_row_lengths(x, [1, 2]),
         tf.ones(3),
+    ),
+    "an argument is IndexedSlices": (
+        tf.convert_to_tensor,
+        tf.IndexedSlices(tf.ones((2, 3)), tf.constant([1, 4]), tf.constant([6, 3])),
     ),
     "SparseTensor": (tf.sparse.reduce_sum, tf.sparse.from_dense([[1.0, 0.0]])),
     "Dimensions must be equal": (lambda x: x @ x, tf.ones((2, 3))),
