@@ -53,5 +53,6 @@ def copy_start(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """(target, source, context)."""
     if _is_kept(walk):
         return as_it_is(walk, i)
-    (x,) = walk.values[i.operands[0]]
-    return [x, x, *[_context(walk, i, s) for s in list(i.shape.leaves())[2:]]]
+    values = walk.values[i.operands[0]]
+    context = [_context(walk, i, s) for s in list(i.shape.leaves())[2 * len(values) :]]
+    return [*values, *values, *context]

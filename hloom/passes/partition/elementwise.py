@@ -14,6 +14,8 @@ from hloom.passes.partition.value import TiledValue
 
 @partitions(*sorted(opcodes(ELEMENTWISE)), "copy", "map")
 def elementwise(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
+    if not i.shape.is_array:
+        return walk.values[i.operands[0]]  # a copy of a tuple
     values = by_factors(walk, i, Loops.of(i))
     if i.opcode == "convert" and i.operands[0].shape.size_bytes < i.shape.size_bytes:
         say_rebuildable(walk, i, values, lambda _: True)

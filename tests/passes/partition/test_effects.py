@@ -187,3 +187,23 @@ def test_run_time_sizes_are_computed_whole() -> None:
     x = hloom.Literal.of(np.zeros((8, 4), np.float32))
     for r in evaluate_lockstep(made, split_arguments(made, [x])):
         np.testing.assert_array_equal(np.asarray(r.array), np.full((2, 4), 5, np.float32))
+
+
+@pytest.mark.parametrize("how", ["copied", "started"])
+def test_tuples_are_copied_with_their_parts_as_they_stand(how: str) -> None:
+    """`hloom partition` ended in a ValueError."""
+    pair = "(f32[8,4], f32[4])"
+    copies = {
+        "copied": f"c = {pair} copy(t)",
+        "started": f"s = ({pair}, {pair}, u32[]) copy-start(t) c = {pair} copy-done(s)",
+    }
+    text = (
+        f"{X}  v = f32[4] parameter(1) t = {pair} tuple(x, v) {copies[how]}\n"
+        "  g = f32[8,4] get-tuple-element(c), index=0"
+        "  ROOT y = f32[8,4] negate(g), sharding={replicated}"
+    )
+    x, v = np.arange(32, dtype=np.float32).reshape(8, 4), np.zeros(4, np.float32)
+    made = cut(text)
+    parts = evaluate_lockstep(made, split_arguments(made, [hloom.Literal.of(a) for a in (x, v)]))
+    for part in parts:
+        np.testing.assert_array_equal(np.asarray(part.array), -x)
