@@ -25,6 +25,7 @@ from hloom.ir.module import Module
 from hloom.ir.verify import verify
 from hloom.passes.fuse.explain import fusion_decisions
 from hloom.passes.fuse.fusion import Fusion
+from hloom.passes.fuse.fusion_plan import Decision
 from hloom.passes.partition.explain import explained_partition
 from hloom.passes.pipeline import Pipeline, title_of
 from hloom.passes.sharding.sharding_propagation import explained_shardings
@@ -110,19 +111,25 @@ def _in_spite(
 
 
 def _fusion(module: Module, target: CpuTarget) -> list[Row]:
-    passes = cpu_pipeline(target.device).passes
-    at = next(k for k, p in enumerate(passes) if title_of(p) == "fusion")
     module.schedule = None
-    module = Pipeline("before fusion", passes[:at]).run(module).module or module
+    decisions, _ = _in_spite(module, target, _decided_fusions)
     rows = []
-    fusion = passes[at]
-    assert isinstance(fusion, Fusion)
-    for d in fusion_decisions(module, fusion):
+    for d in decisions:
         verdict = "fused into" if d.is_fused else "not fused into"
         why = d.reason or "its reader computes it where it needs it"
         p, size = d.producer, _size(d.producer)
         rows.append(Row(p.name, p.opcode, verdict, why, size, d.consumer.name))
     return rows
+
+
+def _decided_fusions(target: CpuTarget, module: Module) -> list[Decision]:
+    passes = cpu_pipeline(target.device, target.left_out).passes
+    at = next(k for k, p in enumerate(passes) if title_of(p) == "fusion")
+    before = Pipeline("before fusion", passes[:at])
+    result, _ = before.run_recorded(module, target.pass_options())
+    fusion = passes[at]
+    assert isinstance(fusion, Fusion)
+    return fusion_decisions(result.module or module, fusion)
 
 
 def _size(i: Instruction) -> int | None:

@@ -304,7 +304,7 @@ class CpuTarget:
                 keep_foreign_spaces_here(module, self.device)
             spaces = take_spaces(module, self.device)
             result, records = cpu_pipeline(self.device, self.left_out).run_recorded(
-                module, self._passes()
+                module, self.pass_options()
             )
             module = result.module or module
             check_one_precision(module)
@@ -338,7 +338,7 @@ class CpuTarget:
             assignment = assign_buffers(module, order, options)
         return Planned(module, order, assignment, records)
 
-    def _passes(self) -> PipelineOptions:
+    def pass_options(self) -> PipelineOptions:
         """The switches of a run, with the passes that have faults left out."""
         names = frozenset(c.name for c in self.left_out if c.kind == "pass")
         return replace(self.passes, left_out=names) if names else self.passes
