@@ -68,13 +68,7 @@ def export_c(
     def program(**sizes: int) -> Module:
         positional, by_keyword = _of_sizes((arguments, keywords), sizes)
         lowered = _lowered(function, _split(positional, by_keyword))
-        if lowered.assigned:
-            names = ", ".join(x.name for x in lowered.assigned)
-            raise UsageError(
-                f"it assigns to variables ({names}), and those of a library are constants",
-                rule="tensorflow",
-                hint="take what changes as an argument and return what it is to be",
-            )
+        _refuse_assigned(lowered)
         values = [_value(x).numpy() for x in _captured(lowered.concrete)]
         first = len(lowered.module.entry.parameters) - len(values)
         if by_name:
@@ -99,6 +93,17 @@ def export_c(
         buckets=buckets,
         named_weights=named if by_name else None,
     )
+
+
+def _refuse_assigned(lowered: _Lowered) -> None:
+    """Variables of a library are constants."""
+    if lowered.assigned:
+        names = ", ".join(x.name for x in lowered.assigned)
+        raise UsageError(
+            f"it assigns to variables ({names}), and those of a library are constants",
+            rule="tensorflow",
+            hint="take what changes as an argument and return what it is to be",
+        )
 
 
 def _of_sizes(arguments: Any, sizes: Mapping[str, int]) -> Any:
