@@ -36,6 +36,11 @@ MOST_WRITTEN = 96
 LONG_STEP = 20.0
 # ... as long as there are so many for each core.
 STEPS_PER_UNIT = 16
+# Rows of fewer vectors than that, of which several results are folded (the largest element and its
+# index), are folded side by side, each in its lane: joining lanes takes several operations for each
+# halving, more for floats, of which each may be NaN.
+MOST_JOINED = 2
+MOST_JOINED_FLOATS = 4
 # What needs a mask, or an offset for every lane: machines have those for one vector at a time.
 MASKED = opcodes(CHOOSES, also=("reduce-window",))
 # What is no operation of each vector.
@@ -181,8 +186,21 @@ def folds_rows(body: Body, device: Device) -> bool:
         order = of.layout.minor_to_major if of.layout else range(of.rank - 1, -1, -1)
         solid = [d for d in order if of.dims[d] != 1]
         if solid and solid[0] in x.attrs.dimensions:
-            return of.dims[solid[0]] * compute_bytes(of.dtype) >= device.compute.vector_bytes
+            return of.dims[solid[0]] >= _least_along(x, device)
     return False
+
+
+def _least_along(fold: Instruction, device: Device) -> int:
+    """From how many elements of a row on lanes go along it."""
+    of, bytes_ = fold.operands[0].shape, device.compute.vector_bytes
+    if not fold.shape.is_tuple:
+        return bytes_ // compute_bytes(of.dtype)
+    parts = fold.shape.elements
+    lanes = bytes_ // max([compute_bytes(p.dtype) for p in parts])
+    if parts[0].size < lanes:
+        return lanes  # too few rows
+    is_floating = any(p.dtype.is_floating for p in parts)
+    return lanes * (MOST_JOINED_FLOATS if is_floating else MOST_JOINED)
 
 
 def _whole_rows(body: Body, vectors: int, vector: int, inner: Sequence[int]) -> int:
