@@ -327,14 +327,14 @@ def _constants(
     tf: Any, traced: Any, tensors: Sequence[Any], count: int, name: str
 ) -> tuple[int, ...]:
     """The tensors, `count` of them, that are no parameters: with other values, other programs."""
-    if count == 0:
-        return ()
+    if count in (0, len(tensors)):
+        return tuple(range(count))
     code, constants = _code(traced, tensors, "hlo"), []
     for k, tensor in enumerate(tensors):
-        if not (tf.is_tensor(tensor) and tensor.dtype.is_integer):
+        if not tf.is_tensor(tensor):
             continue
         others = [*tensors]
-        others[k] = tensor + 1
+        others[k] = ~tensor if tensor.dtype.is_bool else tensor + 1
         try:
             is_same = _code(traced, others, "hlo") == code
         except (ValueError, TypeError, NotImplementedError, tf.errors.OpError):

@@ -162,6 +162,20 @@ def test_control_flow_and_values_that_are_part_of_the_program():
         np.testing.assert_allclose(compiled(*given), f(*given), 1e-6)
 
 
+def test_floats_that_are_part_of_the_program():
+    """XLA wants to know how many bins there are, which follows from them."""
+
+    def counts(x, weights=None):
+        found = tf.math.bincount(tf.cast(x, tf.int32), minlength=4, maxlength=4)
+        return found if weights is None else found * tf.reduce_sum(weights)
+
+    compiled, weights = hloom.tensorflow.jit(counts), tf.constant([1, 2])
+    for x in ([1.5, 2.0, 2.5, 3.0], [0.0, 0.5, 3.0, 1.0]):
+        given = tf.constant(x)
+        np.testing.assert_array_equal(compiled(given), counts(given))
+        np.testing.assert_array_equal(compiled(given, weights), counts(given, weights))
+
+
 def test_keywords_and_what_is_no_tensor():
     def f(x, training=False, name="a", *, shift=1.0):
         return (x if training else x * 2.0) + shift, None
