@@ -2,7 +2,9 @@
 
 The value becomes one more element of the state, handed on unchanged. Single numbers made of few
 and what only moves or repeats data stay: carrying them costs as much as making them; they move
-along where something dearer needs them. So does what is larger than all it is made of.
+along where something dearer needs them. So does what is larger than all it is made of, but for
+what devices gather of one another: that is received once, where it is all no larger than what the
+loop carries anyway.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from hloom.ir.computation import Computation
-from hloom.ir.instruction import Instruction
+from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.op import OPS, opcodes
 from hloom.ir.traits import (
     ASYNC,
@@ -72,12 +74,15 @@ def invariants(loop: Instruction) -> tuple[dict[Instruction, int | None], list[I
         elif _is_movable(i) and all(o in known for o in i.operands):
             known[i] = None
     worth = []
+    left = state.shape.size_bytes
     for i, index in known.items():
         if index is not None or i.opcode in _FREE or _is_small(i):
             continue
         arrays = [o.shape.size_bytes for o in i.operands if o.shape.is_array]
         if arrays and i.shape.size_bytes > sum(arrays):
-            continue
+            if i.opcode not in COLLECTIVES or i.shape.size_bytes > left:
+                continue
+            left -= i.shape.size_bytes
         if i.is_root or any(u not in known or u.opcode in _FREE for u in i.users):
             worth.append(i)
     return known, worth
