@@ -22,6 +22,7 @@ from hloom.runtime.program_files import BESIDE, replaced
 LOG = logging.getLogger("hloom")
 _ABANDONED_S = 3600.0
 _TRIM_EVERY = 64  # files written between two looks at the size of the whole
+_MOST_REMOVED = 1000  # at once: a compile waits for it
 
 
 class CacheFiles:
@@ -94,18 +95,26 @@ class CacheFiles:
         return is_due
 
     def trim(self) -> None:
-        """Remove what was used longest ago, until a tenth of the bound is free."""
+        """Remove what was used longest ago, until a tenth of the bound is free.
+
+        One large program takes the place of tens of thousands of small files: what is too much of
+        them goes behind the files that are written next, and till then the bound is passed by
+        less than the size of that program.
+        """
         self._remove_remains()
         files = sorted(self.all(), key=lambda f: f[1].st_mtime_ns)
         size = sum([s.st_size for _, s in files])
         if size <= self.limit_bytes:
             return
-        for path, status in files:
+        for path, status in files[:_MOST_REMOVED]:
             if size <= self.limit_bytes * 9 // 10:
                 break
             with contextlib.suppress(OSError):
                 path.unlink()
             size -= status.st_size
+        if size > self.limit_bytes:
+            with self._lock:
+                self._until_trim = 0
 
     def _remove_remains(self) -> None:
         """Files that a process was writing when it was killed."""
