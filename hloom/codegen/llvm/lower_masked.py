@@ -8,6 +8,7 @@ six times as long to compile. Stores have branches.
 
 from __future__ import annotations
 
+from hloom.codegen.llvm.known_lanes import only_first
 from hloom.codegen.llvm.lower_shape import lane
 from hloom.codegen.llvm.lower_state import (
     Joined,
@@ -38,6 +39,9 @@ def load_masked(low: KernelLowering, op: Op, base: V) -> Rows:
     e, shape, strides, dtype = low.e, op.result.shape, op.attrs["strides"], op.result.dtype
     size, planes = dtype.size_bytes, planes_of(dtype)
     stride = strides[-1] if lanes_of(shape) > 1 else 1
+    # LLVM makes one instruction of a load and a shuffle that are under the same mask, and that
+    # reads all of it: where only the first lane may be read, elements are read one by one.
+    widest = 1 if stride > 1 and only_first(mask) else WIDEST_STRIDE
     masks, others = low.of(mask), low.of(other)
     count = len(masks)
     home = near = None
@@ -55,7 +59,7 @@ def load_masked(low: KernelLowering, op: Op, base: V) -> Rows:
         start = e.gep(base, plane * size // planes)
         for i, at in enumerate(row_offsets(shape, strides)):
             instead = others[plane * count + i]
-            rows.append(_masked_row(low, start, at, stride, masks[i], instead, dtype, home))
+            rows.append(_masked_row(low, start, at, stride, masks[i], instead, dtype, home, widest))
     return rows
 
 
@@ -130,8 +134,10 @@ def _masked_row(
     other: V,
     dtype: DType,
     home: V | None,
+    widest: int = WIDEST_STRIDE,
 ) -> V:
-    """One row; `home` is how many bytes from the base the first element of the buffer lies."""
+    """One row; `home` is how many bytes from the base the first element of the buffer lies. Rows
+    of strides above `widest` are read element by element."""
     e, size, lanes = low.e, dtype.size_bytes, mask.lanes
     blank = e.const(storage_of(dtype), 0, lanes)
     if lanes == 1:
@@ -139,7 +145,7 @@ def _masked_row(
         loaded = masked_scalar(low, e.gep(base, at * size), mask, blank)
     elif stride == 1 and not dtype.is_complex and (home is None or has_masks(low, size)):
         loaded = e.masked_load(e.gep(base, at * size), mask, blank)
-    elif 2 <= stride <= WIDEST_STRIDE and not dtype.is_complex and has_masks(low, size):
+    elif 2 <= stride <= widest and not dtype.is_complex and has_masks(low, size):
         loaded = _masked_apart(low, base, at, stride, mask, blank, size)
     elif home is not None:
         # Excluded lanes read the first element, as those of gathers do.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import re
 
 import numpy as np
 import pytest
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.lower import lower_kernel
+from hloom.codegen.llvm.machine import assembly_text
 from hloom.codegen.llvm.module import kernel_module
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import PRED, S32, S64, Kernel
@@ -294,3 +296,22 @@ def test_a_mask_that_lets_nothing_through(machine: str) -> None:
             b.store(out, at, b.load(x, at, (1, 7), (7, 1), mask, other), (7, 1))
             kernels.append(b.finish())
     check_all(kernels, [arguments(k) for k in kernels], machine)
+
+
+@pytest.mark.parametrize("stride", [2, 3, 4])
+def test_a_mask_of_one_lane_reads_no_more_than_that(stride: int) -> None:
+    """A masked load and a shuffle under the same mask became one instruction, which read whole
+    vectors: past the end of `s32[12]`."""
+    b = KernelBuilder(f"one_lane_{stride}", (100,))
+    p, r = b.param("p", S32, 4 * stride, "in"), b.param("r", S32, 1600, "out")
+    (step,) = b.kernel.body.arguments
+    lanes = b.compare("LT", b.iota(S32, (16,), 0), b.constant(S32, 1, (16,)))
+    few = b.broadcast(b.compare("LT", step, b.index(4)), (16,))
+    at = b.binary("multiply", step, b.index(stride))
+    x = b.load(p, at, (16,), (stride,), b.binary("and", few, lanes), b.constant(S32, 0, (16,)))
+    b.store(r, b.binary("multiply", step, b.index(16)), x, (1,))
+    b.finish()
+    text = lower_kernel(b.kernel, machines()["host"])
+    declared = "declare <16 x i32> @llvm.masked.load.v16i32.p0(ptr, <16 x i1>, <16 x i32>)\n"
+    code = assembly_text(declared + text, machines()["host"])
+    assert not re.search(r"vperm\S+\s+[^,]*\(%r", code)
