@@ -23,8 +23,8 @@ def copy_instructions(
     Calls go to `callees[c]` where given, else to the same computation; a fusion has a body of its
     own, so that is copied.
     """
-    module = into.module
-    for i in order:
+    module, copying = into.module, list(order)
+    for i in copying:
         operands = tuple([new_for_old[x] for x in i.operands])
         called = tuple([callees.get(c, c) for c in i.called]) if callees else i.called
         if i.opcode == "fusion" and called == i.called and module is not None:
@@ -32,10 +32,11 @@ def copy_instructions(
         copied = into.append(i.opcode, i.attrs, operands, i.shape, i.name, called)
         copied.copy_annotations(i)
         new_for_old[i] = copied
-    for i, copied in list(new_for_old.items()):
+    # What stood in `new_for_old` before, as arguments do for parameters, is in an order already.
+    for i in copying:
         for before in i.control_predecessors:
-            if before in new_for_old and copied.parent is into:
-                copied.add_control_predecessor(new_for_old[before])
+            if before in new_for_old:
+                new_for_old[i].add_control_predecessor(new_for_old[before])
 
 
 def copy_computation(
