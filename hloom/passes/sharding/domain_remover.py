@@ -10,6 +10,7 @@ from collections import Counter
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.order import repair_schedules
 from hloom.ir.values.sharding import Sharding
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.passes.sharding.domains import NOTHING, DomainMembers, domains_of
@@ -33,6 +34,8 @@ class DomainRemover(Pass):
                 c.replace(i, i.operands[0])
                 c.erase(i)
                 fired["removed"] += 1
+        if fired["removed"]:
+            repair_schedules(module)
         return PassResult.of(+fired)
 
 
