@@ -76,7 +76,11 @@ class LoadedProgram:
         self._kept = [_bytes_of(a.data) for a in program.allocations]
         constants = [None if array is None else array.ctypes.data for array in self._kept]
         count = len(constants)
-        names = [name.encode(errors="surrogateescape") for name in block_names(program)] if GUARDING else []
+        names = (
+            [name.encode(errors="surrogateescape") for name in block_names(program)]
+            if GUARDING
+            else []
+        )
         native = library()
         self._pool = pool
         self.handle = native.hl_program_new(

@@ -165,7 +165,8 @@ def compare_(low: KernelLowering, op: Op) -> Rows:
 
     Two numbers of 16 bits are compared without further digits: `x == max(x)` is nowhere true if
     one side comes from memory and the other one has digits that memory has not. A maximum is the
-    same whether its elements are rounded or it is. Constants ask nothing of the kind.
+    same whether its elements are rounded or it is. A zero asks nothing of the kind: rounding keeps
+    the sign (but of what is less than half the least number, which loses it).
     """
     x, y = op.operands
     direction, order, dtype = op.attrs["direction"], op.attrs.get("order", ""), x.dtype
@@ -175,7 +176,7 @@ def compare_(low: KernelLowering, op: Op) -> Rows:
         return compare_complex(low, direction, low.of(x), low.of(y))
 
     kept = low.kernel.excess_precision and dtype.is_floating and dtype.bits == 16
-    kept = kept and x is not y and not _is_constant(x) and not _is_constant(y)
+    kept = kept and x is not y and not _is_zero(x) and not _is_zero(y)
 
     def apply(a: V, b: V) -> V:
         if kept:
@@ -185,11 +186,11 @@ def compare_(low: KernelLowering, op: Op) -> Rows:
     return [low.each(apply, a, b) for a, b in zip(low.of(x), low.of(y))]
 
 
-def _is_constant(value: Value) -> bool:
+def _is_zero(value: Value) -> bool:
     op = value.op
     while op is not None and op.opcode == "broadcast":
         op = op.operands[0].op
-    return op is not None and op.opcode == "constant"
+    return op is not None and op.opcode == "constant" and op.attrs["value"] == 0
 
 
 def select(low: KernelLowering, op: Op) -> Rows:

@@ -69,3 +69,46 @@ def test_only_comparisons_of_two_numbers_round(kind: str) -> None:
         texts.append(lower_kernel(b.kernel, machines()["host"]))
     assert texts[1].count("\n") > texts[0].count("\n")
     assert "fptrunc" not in texts[0]
+
+
+@pytest.mark.parametrize("count", [1, 16, 37, 5000])
+def test_what_is_infinite_in_16_bits_is(count: int) -> None:
+    """Checks of scaled gradients in f16: 300 squared has digits to be computed with, and no f16."""
+    module = hloom.parse(f"""HloModule m
+ENTRY e {{
+  x = f16[{count}] parameter(0)
+  y = f16[{count}] multiply(x, x)
+  f = pred[{count}] is-finite(y)
+  most = f16[] constant(inf)
+  mb = f16[{count}] broadcast(most), dimensions={{}}
+  c = pred[{count}] compare(y, mb), direction=EQ
+  h = f16[] constant(0.5)
+  hb = f16[{count}] broadcast(h), dimensions={{}}
+  d = pred[{count}] compare(hb, y), direction=EQ
+  ROOT t = (pred[{count}], pred[{count}], pred[{count}]) tuple(f, c, d)
+}}""")
+    x = np.resize(np.array([300, 2, 0.70703125, 0.7075], np.float16), count)
+    with np.errstate(over="ignore"):
+        y = x * x
+    finite, infinite, half = map(np.asarray, hloom.compile(module)(x))
+    np.testing.assert_array_equal(finite, np.isfinite(y))
+    np.testing.assert_array_equal(infinite, np.isinf(y))
+    np.testing.assert_array_equal(half, y == np.float16(0.5))
+
+
+def test_gradients_of_clipped_numbers_are_halved_at_the_bounds() -> None:
+    """Which numbers are at a bound is what memory would say: of 33,000 products 25 were not."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal((33, 1000)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    module = hloom.parse("""HloModule m
+ENTRY e {
+  x = bf16[33,1000] parameter(0)
+  w = bf16[33,1000] parameter(1)
+  y = bf16[33,1000] multiply(x, w)
+  b = bf16[] constant(0.5)
+  bb = bf16[33,1000] broadcast(b), dimensions={}
+  least = bf16[33,1000] minimum(y, bb)
+  ROOT c = pred[33,1000] compare(bb, least), direction=EQ
+}""")
+    found = np.asarray(hloom.compile(module)(x, w))
+    np.testing.assert_array_equal(found, (x * w).astype(np.float32) >= 0.5)
