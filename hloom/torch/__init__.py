@@ -30,7 +30,10 @@ __all__ = ["Compiled", "Freezing", "WeightsChangedWarning", "compile", "export_c
 
 
 def lower(model: Any, *arguments: Any, keywords: Mapping[str, Any] | None = None) -> Module:
-    """The graph of a `torch.nn.Module`, of an `ExportedProgram`, for tensors like these."""
+    """The graph of a `torch.nn.Module`, of an `ExportedProgram`, for tensors like these.
+
+    What buffers that the model writes to are to be are results behind its own.
+    """
     return _captured(model, arguments, keywords or {}).module
 
 
@@ -46,7 +49,9 @@ def compile(
 
     Arguments that are no tensors (numbers, None) are part of the program, as torch.export has it.
     `freeze`: True makes the weights constants for good, False arguments, which are read at each
-    call; None makes them constants in evaluation mode until they are written to.
+    call; None makes them constants in evaluation mode until they are written to. Buffers that the
+    model itself writes to (a cache of keys and values, means of a batch norm in training) are read
+    and written at each call.
     """
     captured = _captured(model, arguments, keywords or {})
     freezing = freezing_of(model, captured.tensors, captured.state, freeze)
@@ -88,6 +93,7 @@ def export_c(
         if sizes:
             positional, by_keyword = _of_sizes(model, arguments, by_keyword, dynamic_shapes, sizes)
         captured = _captured(model, positional, by_keyword)
+        _refuse_written(captured)
         if by_name:
             named.add("", enumerate(captured.names), captured.state)
             return captured.module
@@ -108,6 +114,17 @@ def export_c(
         buckets=buckets,
         named_weights=named if by_name else None,
     )
+
+
+def _refuse_written(captured: Captured) -> None:
+    """Buffers of a library are constants."""
+    if captured.written:
+        names = ", ".join(sorted(captured.names[k] for k in captured.written))
+        raise UsageError(
+            f"the model changes its buffers ({names}), and those of a library are constants",
+            rule="torch",
+            hint="call model.eval() first; or take them as arguments and return what they become",
+        )
 
 
 def _of_sizes(
@@ -161,7 +178,7 @@ def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any
     results = _results(torch, captured)
     # Only with x64 are PyTorch's types of 64 bits JAX's too.
     with _own_errors("torchax cannot write the model in JAX"), jax.enable_x64(True):
-        names, tensors, function = as_function(torch, exported)
+        names, tensors, written, function = as_function(torch, exported)
         state = [array_of(t) for t in tensors]
         inputs = [array_of(x) for x in leaves if isinstance(x, torch.Tensor)]
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (*state, *inputs)]
@@ -170,7 +187,12 @@ def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any
             own = iter(values[len(state) :])
             arguments = [next(own) if isinstance(x, torch.Tensor) else x for x in leaves]
             outputs = function(values[: len(state)], arguments)
-            return [_as_told(r, t) for r, t in zip(outputs, results, strict=True) if t.is_tensor]
+            own_results = zip(outputs[len(written) :], results, strict=True)
+            news = zip(outputs, [state[k] for k in written])
+            return [
+                *[_as_told(r, t) for r, t in own_results if t.is_tensor],
+                *[jax.numpy.asarray(x, old.dtype).reshape(old.shape) for x, old in news],
+            ]
 
         lowered = jax.jit(flat, keep_unused=True).trace(*shapes).lower(lowering_platforms=("cpu",))
     module = api.module_of(lowered)
@@ -181,7 +203,9 @@ def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any
         names = [n.removeprefix("model.") for n in names]
     out_tree = captured.call_spec.out_spec
     state, names = tuple(state), tuple(names)
-    return Captured(module, tensors, state, names, kinds, in_tree, outputs, out_tree)
+    return Captured(
+        module, tensors, state, names, tuple(written), kinds, in_tree, outputs, out_tree
+    )
 
 
 def _exported(
@@ -203,14 +227,13 @@ def _exported(
             exported = captured.run_decompositions()
     else:
         raise UsageError(f"a {type(model).__name__} is no torch.nn.Module", rule="torch")
-    signature = exported.graph_signature  # only now is it known which buffers change
-    for kind, changed, hint in (
-        ("buffers", signature.buffers_to_mutate, "call model.eval() first"),
-        ("arguments", signature.user_inputs_to_mutate, "let it return what it computes"),
-    ):
-        if changed:
-            names = ", ".join(sorted(changed.values()))
-            raise UsageError(f"the model changes its {kind}: {names}", rule="torch", hint=hint)
+    changed = exported.graph_signature.user_inputs_to_mutate  # only now is it known
+    if changed:
+        raise UsageError(
+            f"the model changes its arguments: {', '.join(sorted(changed.values()))}",
+            rule="torch",
+            hint="let it return what it computes",
+        )
     return captured, exported
 
 

@@ -29,6 +29,8 @@ class Captured:
     """The same as arrays, which share their memory where they can."""
     names: tuple[str, ...]
     """Of each, as `state_dict` has it."""
+    written: tuple[int, ...]
+    """The numbers of the buffers that the last results are for."""
     inputs: tuple[Any, ...]
     """Sizes and type of each leaf of the arguments; what it is, where it is no tensor."""
     in_tree: Any
@@ -37,8 +39,11 @@ class Captured:
     out_tree: Any
 
     def with_constants(self) -> Module:
-        """The graph with the weights as constants; the arguments alone are its parameters."""
-        literals = {k: Literal.owning(array) for k, array in enumerate(self.state)}
+        """The graph with the weights as constants; parameters are the arguments, behind buffers
+        that are written to."""
+        literals = {
+            k: Literal.owning(array) for k, array in enumerate(self.state) if k not in self.written
+        }
         return self.module.with_constants(literals)
 
 
@@ -60,12 +65,19 @@ class Compiled:
         self._inputs, self._in_tree = captured.inputs, captured.in_tree
         self._outputs, self._out_tree = captured.outputs, captured.out_tree
         self._executable_of = executable_of
-        self._module, self._state = captured.module, captured.state
+        self._module, self._tensors = captured.module, captured.tensors
+        self._state, self._places = list(captured.state), captured.written
+        self._all_places = captured.written
+        self._written = [captured.tensors[k] for k in captured.written]
         self._watch: Watch | None = None
         if freezing.is_frozen:
-            self._state = ()
+            numbers = sorted(captured.written)
+            self._state = [captured.state[k] for k in numbers]
+            self._places = tuple(map(numbers.index, captured.written))
             # What is watched is read before it is compiled: who writes meanwhile is seen, too.
-            self._watch = Watch(captured.tensors, captured.state) if is_watched else None
+            others = [k for k in range(len(captured.tensors)) if k not in captured.written]
+            tensors, state = ([x[k] for k in others] for x in (captured.tensors, captured.state))
+            self._watch = Watch(tensors, state) if is_watched else None
         module = captured.with_constants() if freezing.is_frozen else captured.module
         self.executable = executable_of(module)
 
@@ -80,14 +92,20 @@ class Compiled:
                 hint="compile it for these arguments too",
             )
         if (watch := self._watch) is not None and not watch.is_unchanged:
-            self._thaw(watch)
+            self._thaw()
         tensors = [array_of(x) for x in leaves if isinstance(x, torch.Tensor)]
-        outcome = self.executable(*self._state, *tensors)
+        state = [*self._state]
+        for place, buffer in zip(self._places, self._written, strict=True):
+            state[place] = array_of(buffer)
+        outcome = self.executable(*state, *tensors)
         results = iter(outcome if isinstance(outcome, tuple) else (outcome,))
         whole = [tensor_of(next(results)) if x is None else x.value for x in self._outputs]
+        for buffer, value in zip(self._written, results, strict=True):
+            with torch.inference_mode() if buffer.is_inference() else torch.no_grad():
+                buffer.copy_(tensor_of(value))
         return pytree.tree_unflatten(whole, self._out_tree)
 
-    def _thaw(self, watch: Watch) -> None:
+    def _thaw(self) -> None:
         """From now on the weights are arguments, as they are at each call."""
         warnings.warn(
             "the model's weights were written to since they became constants of its program, which "
@@ -97,6 +115,6 @@ class Compiled:
             stacklevel=3,
         )
         executable = self._executable_of(self._module)
-        self._state = tuple(map(array_of, watch.tensors))
+        self._state, self._places = [*map(array_of, self._tensors)], self._all_places
         self.executable, self._watch = executable, None
         self.freezing = Freezing(False, "the weights were written to after compiling")

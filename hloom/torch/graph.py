@@ -10,14 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 Function = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
-"""From the values of the model and the arguments to the results."""
+"""From the values of the model and the arguments to what buffers are to be, and the results."""
 
 GROUPED_PRODUCTS = ("transformers::grouped_mm_fallback",)
 """Rows of an array, sorted by groups that end at given rows, each by the matrix of its group."""
 
 
-def as_function(torch: Any, exported: Any) -> tuple[list[str], list[Any], Function]:
-    """The names of the model's values, these, and the function; of a graph in core operations."""
+def as_function(torch: Any, exported: Any) -> tuple[list[str], list[Any], list[int], Function]:
+    """The names of the model's values, these, the numbers of those that it writes to, and the
+    function; of a graph in core operations."""
     from torchax import decompositions  # pyright: ignore[reportMissingImports]
     from torchax.export import JaxInterpreter  # pyright: ignore[reportMissingImports]
 
@@ -33,15 +34,16 @@ def as_function(torch: Any, exported: Any) -> tuple[list[str], list[Any], Functi
     lifted = list(getattr(signature, "lifted_tensor_constants", ()))
     places = {name: k for k, name in enumerate([*names, *lifted])}
     order = [_place(torch, spec, places) for spec in signature.input_specs]
-    changed = len(signature.buffers_to_mutate)
+    mutation = torch.export.graph_signature.OutputKind.BUFFER_MUTATION
+    written = [places[s.target] for s in signature.output_specs if s.kind is mutation]
 
     def function(state: Sequence[Any], arguments: Sequence[Any]) -> Sequence[Any]:
         own = iter(arguments)
         values = [next(own) if k is None else state[k] for k in order]
         interpreter = JaxInterpreter(exported.graph_module)
-        return interpreter.run(*values, enable_io_processing=False)[changed:]
+        return interpreter.run(*values, enable_io_processing=False)
 
-    return names, [known[name] for name in [*names, *lifted]], function
+    return names, [known[name] for name in [*names, *lifted]], written, function
 
 
 def _place(torch: Any, spec: Any, places: dict[str, int]) -> int | None:

@@ -56,13 +56,13 @@ class Watch:
     """Weights as they were when a program was made of them."""
 
     def __init__(self, tensors: Sequence[Any], state: Sequence[np.ndarray]) -> None:
-        self.tensors = tensors
+        self._tensors = tensors
         middles = [array.reshape(-1)[array.size // 2 :][:1] for array in state]
         self._middles = [middle.view(np.uint8).data for middle in middles]
         self._before = self._now()
 
     def _now(self) -> tuple[object, ...]:
-        versions, addresses = map(_VERSION, self.tensors), map(_ADDRESS, self.tensors)
+        versions, addresses = map(_VERSION, self._tensors), map(_ADDRESS, self._tensors)
         return [*versions], [*addresses], b"".join(self._middles)
 
     @property
