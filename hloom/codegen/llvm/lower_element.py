@@ -165,8 +165,9 @@ def compare_(low: KernelLowering, op: Op) -> Rows:
 
     Two numbers of 16 bits are compared without further digits: `x == max(x)` is nowhere true if
     one side comes from memory and the other one has digits that memory has not. A maximum is the
-    same whether its elements are rounded or it is. A zero asks nothing of the kind: rounding keeps
-    the sign (but of what is less than half the least number, which loses it).
+    same whether its elements are rounded or it is. Of constants no kernel has other digits: with
+    them x is compared as it is used, so that `where(x >= 2, sqrt(x - 2), 0)` has no roots of what
+    is negative.
     """
     x, y = op.operands
     direction, order, dtype = op.attrs["direction"], op.attrs.get("order", ""), x.dtype
@@ -176,7 +177,7 @@ def compare_(low: KernelLowering, op: Op) -> Rows:
         return compare_complex(low, direction, low.of(x), low.of(y))
 
     kept = low.kernel.excess_precision and dtype.is_floating and dtype.bits == 16
-    kept = kept and x is not y and not _is_zero(x) and not _is_zero(y)
+    kept = kept and x is not y and not _is_constant(x) and not _is_constant(y)
 
     def apply(a: V, b: V) -> V:
         if kept:
@@ -186,11 +187,11 @@ def compare_(low: KernelLowering, op: Op) -> Rows:
     return [low.each(apply, a, b) for a, b in zip(low.of(x), low.of(y))]
 
 
-def _is_zero(value: Value) -> bool:
+def _is_constant(value: Value) -> bool:
     op = value.op
     while op is not None and op.opcode == "broadcast":
         op = op.operands[0].op
-    return op is not None and op.opcode == "constant" and op.attrs["value"] == 0
+    return op is not None and op.opcode == "constant"
 
 
 def select(low: KernelLowering, op: Op) -> Rows:
