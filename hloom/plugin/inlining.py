@@ -34,14 +34,20 @@ def _name_argument(group: Any) -> None:
     value = group.operands[0]
     if not isinstance(value, ir.BlockArgument):
         return
-    same = ir.Operation.create(
+    group.operands[0] = reshape_before(group, value, value.type)
+
+
+def reshape_before(op: Any, value: Any, result: Any) -> Any:
+    """The value reshaped to a type, right before an operation."""
+    from jaxlib.mlir import ir
+
+    return ir.Operation.create(
         "stablehlo.reshape",
-        results=[value.type],
+        results=[result],
         operands=[value],
-        loc=group.location,
-        ip=ir.InsertionPoint(group),
-    )
-    group.operands[0] = same.result
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    ).result
 
 
 def _inline_into(name: str, functions: dict[str, Any], done: set[str]) -> None:

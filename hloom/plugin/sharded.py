@@ -19,7 +19,7 @@ from math import prod
 from typing import Any
 
 from hloom.api import HloError, Module, ShardSpec, sharding_bytes
-from hloom.plugin.inlining import inline_calls
+from hloom.plugin.inlining import inline_calls, reshape_before
 from hloom.plugin.inspection import name_functions
 
 # Operations and custom calls that only code for one device has.
@@ -89,14 +89,7 @@ def _as_reshape(op: Any) -> None:
     is_static = before.has_static_shape and after.has_static_shape
     if not is_static or prod(before.shape) != prod(after.shape) or dims != sorted(dims):
         return
-    reshape = ir.Operation.create(
-        "stablehlo.reshape",
-        results=[result.type],
-        operands=[operand],
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    result.replace_all_uses_with(reshape.result)
+    result.replace_all_uses_with(reshape_before(op, operand, result.type))
     op.erase()
 
 

@@ -117,11 +117,11 @@ def export_c(
 
 
 def _refuse_written(captured: Captured) -> None:
-    """Buffers of a library are constants."""
+    """Buffers and parameters of a library are constants."""
     if captured.written:
         names = ", ".join(sorted(captured.names[k] for k in captured.written))
         raise UsageError(
-            f"the model changes its buffers ({names}), and those of a library are constants",
+            f"the model writes to its own tensors ({names}), and those of a library are constants",
             rule="torch",
             hint="call model.eval() first; or take them as arguments and return what they become",
         )

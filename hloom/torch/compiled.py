@@ -30,7 +30,7 @@ class Captured:
     names: tuple[str, ...]
     """Of each, as `state_dict` has it."""
     written: tuple[int, ...]
-    """The numbers of the buffers that the last results are for."""
+    """The numbers of the buffers and parameters that the last results are for."""
     inputs: tuple[Any, ...]
     """Sizes and type of each leaf of the arguments; what it is, where it is no tensor."""
     in_tree: Any

@@ -12,6 +12,9 @@ from typing import Any
 Function = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 """From the values of the model and the arguments to what buffers are to be, and the results."""
 
+WRITTEN = ("BUFFER_MUTATION", "PARAMETER_MUTATION")
+"""What torch.export calls results that are values of the model from then on; not each version of
+PyTorch has both."""
 GROUPED_PRODUCTS = ("transformers::grouped_mm_fallback",)
 """Rows of an array, sorted by groups that end at given rows, each by the matrix of its group."""
 
@@ -34,8 +37,8 @@ def as_function(torch: Any, exported: Any) -> tuple[list[str], list[Any], list[i
     lifted = list(getattr(signature, "lifted_tensor_constants", ()))
     places = {name: k for k, name in enumerate([*names, *lifted])}
     order = [_place(torch, spec, places) for spec in signature.input_specs]
-    mutation = torch.export.graph_signature.OutputKind.BUFFER_MUTATION
-    written = [places[s.target] for s in signature.output_specs if s.kind is mutation]
+    kinds = [getattr(torch.export.graph_signature.OutputKind, name, None) for name in WRITTEN]
+    written = [places[s.target] for s in signature.output_specs if s.kind in kinds]
 
     def function(state: Sequence[Any], arguments: Sequence[Any]) -> Sequence[Any]:
         own = iter(arguments)
