@@ -163,11 +163,11 @@ def imag(low: KernelLowering, op: Op) -> Rows:
 def compare_(low: KernelLowering, op: Op) -> Rows:
     """x DIRECTION y.
 
-    Two numbers of 16 bits are compared without further digits: `x == max(x)` is nowhere true if
-    one side comes from memory and the other one has digits that memory has not. A maximum is the
-    same whether its elements are rounded or it is. Of constants no kernel has other digits: with
-    them x is compared as it is used, so that `where(x >= 2, sqrt(x - 2), 0)` has no roots of what
-    is negative.
+    A number of 16 bits is compared with one that memory may hold, or that was chosen among such,
+    without further digits: `x == max(x)` is nowhere true if one side comes from memory and the
+    other one has digits that memory has not. A maximum is the same whether its elements are rounded
+    or it is. Two results of arithmetic, and one beside a constant, are compared as they are used:
+    `where(x >= y, sqrt(x - y), 0)` has no roots of what is negative.
     """
     x, y = op.operands
     direction, order, dtype = op.attrs["direction"], op.attrs.get("order", ""), x.dtype
@@ -178,6 +178,7 @@ def compare_(low: KernelLowering, op: Op) -> Rows:
 
     kept = low.kernel.excess_precision and dtype.is_floating and dtype.bits == 16
     kept = kept and x is not y and not _is_constant(x) and not _is_constant(y)
+    kept = kept and not (_is_arithmetic(x) and _is_arithmetic(y))
 
     def apply(a: V, b: V) -> V:
         if kept:
@@ -192,6 +193,16 @@ def _is_constant(value: Value) -> bool:
     while op is not None and op.opcode == "broadcast":
         op = op.operands[0].op
     return op is not None and op.opcode == "constant"
+
+
+def _is_arithmetic(value: Value) -> bool:
+    """Whether it is computed, and not chosen among others: but for its sign, its digits are own."""
+    op = value.op
+    while op is not None and op.opcode in ("abs", "negate"):
+        op = op.operands[0].op
+    if op is None or op.opcode in ("maximum", "minimum"):
+        return False
+    return op.opcode in UNARY or op.opcode in BINARY
 
 
 def select(low: KernelLowering, op: Op) -> Rows:
