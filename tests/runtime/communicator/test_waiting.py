@@ -1,5 +1,6 @@
 """Devices that wait in vain: who says what, when, and that nobody waits for ever."""
 
+import re
 import threading
 import time
 
@@ -81,12 +82,13 @@ def test_a_device_that_stops_is_named(capfd):
     exe = made(SUM, 0.1, 1.5, 600)
     np.testing.assert_array_equal(np.asarray(exe.run_devices([[X]] * 4)[3]), 4 * X)
     exe.together.stop(GlobalDeviceId(2))
-    with pytest.raises(
-        ExecutionError, match=r"waits at all for device 2, which did not come in 1\.5"
-    ):
+    said = r"waits at all for device 2, which did not come in (\S+) s"
+    with pytest.raises(ExecutionError, match=said) as caught:
         exe.run_devices([[X]] * 4)
+    assert float(re.search(said, caught.value.message)[1]) >= 1.5
     warned = capfd.readouterr().err
-    assert "waits at all for device 2, for 0.1" in warned and warned.count("hloom: device") == 3
+    after = re.search(r"waits at all for device 2, for (\S+) s now", warned)
+    assert after is not None and float(after[1]) >= 0.1 and warned.count("hloom: device") == 3
     exe.together.stop(None)
     np.testing.assert_array_equal(np.asarray(exe.run_devices([[X]] * 4)[0]), 4 * X)
 
@@ -130,8 +132,10 @@ def test_a_device_that_computes_may_be_late(capfd):
 
 def test_one_that_computes_too_long():
     exe = made(BUSY.replace("COUNT", "1000000000"), 0.02, 0.04, 0.2)
-    with pytest.raises(ExecutionError, match=r"for device 1, which did not come in 0\.2"):
+    said = r"for device 1, which did not come in (\S+) s"
+    with pytest.raises(ExecutionError, match=said) as caught:
         exe.run_devices([[X]] * 2)
+    assert float(re.search(said, caught.value.message)[1]) >= 0.2
 
 
 def test_an_abort_ends_all_at_once():
