@@ -14,19 +14,10 @@ from math import gcd
 from typing import NamedTuple
 
 from hloom.kernel.kernel import Block, Kernel, Op, Value
-from hloom.kernel.proof.linear import Linear, Symbol, of_symbol, undivided
+from hloom.kernel.proof.linear import Linear, Symbol, of_symbol
+from hloom.kernel.proof.offsets import unproved_bound
 from hloom.kernel.proof.ranges import PLAIN, Ranges
-from hloom.kernel.proof.search import (
-    LAST_TRIED,
-    MOST_FACTS,
-    MOST_TRIED,
-    Narrowed,
-    at_least_zero,
-    greatest,
-    greatest_quotient,
-    lowest,
-    multiples,
-)
+from hloom.kernel.proof.search import Narrowed, at_least_zero, greatest, lowest
 
 MOST_SPLITS = 2
 """Selects in the bounds of one loop that are taken apart."""
@@ -302,94 +293,3 @@ def collect_steps(block: Block, seen_ops: set[Op | None], steps: dict[Block, lis
             continue
         own_steps.append(op)
     own_steps.reverse()
-
-
-def unproved_bound(offset: Linear, size: int, scope: Sequence[Linear]) -> str:
-    """Why an offset is not known to be inside of a buffer where facts hold, after all that may be
-    tried, what is likely first; nothing if it is."""
-    facts = [*scope, *[fact for s in offset.terms for fact in s.facts]]
-    narrowed = Narrowed(facts)
-    why = beyond(offset, size, scope) if narrowed.possible else ""
-    if why and narrowed.quotients(offset, scope):
-        why = beyond(offset, size, scope)
-    if why:
-        why = beyond(offset, size, scope, LAST_TRIED)
-    if why and any(
-        not beyond(put_back, size, scope, LAST_TRIED) for put_back in with_quotients(offset, scope)
-    ):
-        why = ""
-    narrowed.undo()
-    if why and len(scope) < MOST_FACTS and (more := [*of_dividends(scope), *rounded(scope)]):
-        return unproved_bound(offset, size, [*scope, *more])
-    return why
-
-
-def rounded(scope: Sequence[Linear]) -> Iterator[Linear]:
-    """What facts say of the terms whose coefficients have a common divisor, as whole numbers.
-
-    Of `771 * r + 257 * c + g <= 2055` that `3 * r + c <= 7`, whatever g is; and that it is less
-    where other facts say that g is more.
-    """
-    for fact in scope:
-        for by in {abs(c) for c in fact.terms.values()} - {1}:
-            few = {s: c for s, c in fact.terms.items() if c % by == 0}
-            others = Linear(fact.const, {s: c for s, c in fact.terms.items() if s not in few})
-            derived = Linear(greatest(others, scope), few).reduced()
-            if not any(derived.equals(known) for known in scope):
-                yield derived
-
-
-def of_dividends(scope: Sequence[Linear]) -> Iterator[Linear]:
-    """What facts that a sum with a quotient in it is at most or at least so much say of its
-    dividend.
-
-    `floor(w / d) <= 0` where `w <= d - 1`, and `floor(w / d) >= 0` where `w >= 0`.
-    """
-    for fact in scope:
-        most = [y.whole.times(-1).shifted(y.divisor - 1) for y in undivided(fact.times(-1))]
-        for derived in (*most, *[y.whole for y in undivided(fact)]):
-            derived = derived.reduced()
-            if not any(derived.equals(known) for known in scope):
-                yield derived
-
-
-def with_quotients(x: Linear, scope: Sequence[Linear]) -> Iterator[Linear]:
-    """A sum with one quotient, and indices that were taken out of it as whole multiples of its
-    divisor, as one number, which is bounded as what it is a quotient of.
-
-    `3 * t + (t + l) div 2` is `(7 * t + l) div 2`, whatever is lost between the two terms.
-    """
-    for q, c in x.terms.items():
-        if q.origin[:1] != ("div",):
-            continue
-        _, dividend, by = q.origin
-        multiple = {s for s, k in x.terms.items() if k % c == 0 and s is not q}
-        alone = multiple & dividend.terms.keys()
-        # What bounds the indices of the dividend may be other indices: where a block of rows ends.
-        related = multiple & {t for s in dividend.terms for fact in s.facts for t in fact.terms}
-        for shared in (alone, alone | related) if related - alone else (alone,):
-            if not shared:
-                continue
-            out = Linear(0, {s: x.terms[s] // c for s in x.terms if s in shared})
-            whole = dividend.plus(out, by)
-            low, high = lowest(whole, scope) // by, greatest_quotient(whole, by, scope)
-            run = Symbol(low, high)
-            left = whole.plus(Linear(0, {run: -by}))
-            run.facts += [left, left.times(-1).shifted(by - 1)]
-            yield x.plus(out.plus(Linear(0, {q: 1})), -c).plus(Linear(0, {run: c}))
-
-
-def is_inside(x: Linear, scope: Sequence[Linear], tried: int) -> bool:
-    """Whether `x >= 0`, also where only a multiple of it can be told."""
-    return at_least_zero(x, scope, tried) or any(
-        lowest(x.times(by), scope) > -by for by in multiples(x)
-    )
-
-
-def beyond(offset: Linear, size: int, scope: Sequence[Linear], tried: int = MOST_TRIED) -> str:
-    """Why an offset is not known to be inside of a buffer; nothing if it is."""
-    if not is_inside(offset, scope, tried):
-        return f"offset {offset} may be negative"
-    if not is_inside(offset.times(-1).shifted(size - 1), scope, tried):
-        return f"offset {offset} may reach {size}"
-    return ""

@@ -15,26 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any
 
 from hloom.kernel.kernel import Kernel, Op, Value
 from hloom.kernel.proof.linear import Linear, Symbol, of_symbol, single
 from hloom.kernel.proof.search import at_least_zero, span
+from hloom.kernel.proof.truths import ANY, BOTH, COMPARED, Truth
 from hloom.types.dtype import DType
 
-
-class Truth(NamedTuple):
-    """What is at least zero where a pred is true, and where it is false.
-
-    `exact` says of each whether the pred is true, or false, wherever that holds.
-    """
-
-    when: tuple[Linear, ...] = ()
-    unless: tuple[Linear, ...] = ()
-    exact: tuple[bool, bool] = (False, False)
-
-
-ANY = Truth()
 Known = Linear | Truth | None
 
 
@@ -183,6 +171,22 @@ class Ranges:
             r.facts += [same, same.times(-1)]
         return Linear(quotient, whole).plus(Linear(0, {q: 1})), Linear(0, {r: 1})
 
+    def truncated(self, x: Linear, by: int) -> tuple[Linear, Linear]:
+        """Quotient and remainder of a number of any sign by a positive one, rounded toward zero.
+
+        What more they are where the number has one sign, `offsets.of_truncated` says.
+        """
+        low, high = x.bounds()
+        high = max(high, 0)
+        q = self.division("truncated", x, by, -(-low // by), high // by)
+        r = self.division("rest", x, by, max(low, 1 - by), min(high, by - 1))
+        if not q.facts:
+            left = x.plus(Linear(0, {q: -by}))
+            r.equal = same = left.plus(Linear(0, {r: -1}))
+            q.facts += [left.shifted(by - 1), left.times(-1).shifted(by - 1)]
+            r.facts += [same, same.times(-1)]
+        return Linear(0, {q: 1}), Linear(0, {r: 1})
+
     def division(self, kind: str, x: Linear, by: int, low: int, high: int, step: int = 1) -> Symbol:
         key = (kind, by, x.const, frozenset(x.terms.items()))
         symbol = self.divisions.get(key)
@@ -264,10 +268,10 @@ def _negate(r: Ranges, op: Op) -> Known:
 @_of("divide remainder")
 def _divide(r: Ranges, op: Op) -> Known:
     x, y = [r.linear(v) for v in op.operands]
-    if y.terms or y.const < 1 or not at_least_zero(x):
+    if y.terms or y.const < 1:
         return None
-    quotient, remainder = r.divided(x, y.const)
-    return quotient if op.opcode == "divide" else remainder
+    divide = r.divided if at_least_zero(x) else r.truncated
+    return divide(x, y.const)[op.opcode != "divide"]
 
 
 @_of("minimum maximum")
@@ -348,19 +352,8 @@ def _compare(r: Ranges, op: Op) -> Known:
         # Where one is never less than the other, they differ where it is greater.
         for d in (apart, apart.times(-1)):
             if at_least_zero(d):
-                return _COMPARED[{"EQ": "GE", "NE": "LT"}[direction]](d)
-    return _COMPARED[direction](apart)
-
-
-BOTH = True, True
-_COMPARED: dict[str, Callable[[Linear], Truth]] = {
-    "LT": lambda d: Truth((d.shifted(-1),), (d.times(-1),), BOTH),
-    "LE": lambda d: Truth((d,), (d.times(-1).shifted(-1),), BOTH),
-    "GT": lambda d: Truth((d.times(-1).shifted(-1),), (d,), BOTH),
-    "GE": lambda d: Truth((d.times(-1),), (d.shifted(-1),), BOTH),
-    "EQ": lambda d: Truth((d, d.times(-1)), (), (True, False)),
-    "NE": lambda d: Truth((), (d, d.times(-1)), (False, True)),
-}
+                return COMPARED[{"EQ": "GE", "NE": "LT"}[direction]](d)
+    return COMPARED[direction](apart)
 
 
 @_of("convert")

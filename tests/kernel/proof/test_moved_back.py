@@ -295,7 +295,8 @@ TAKEN_APART = """kernel @k(%x: buffer<f32>[{size}] in, %o: buffer<f32>[2112] out
 
 
 @pytest.mark.parametrize(
-    "below, size, holds", [(1890, 1890, True), (1891, 1890, False), (1890, 1889, False)]
+    "below, size, holds",
+    [(1890, 1890, True), (1891, 1890, True), (2079, 1890, False), (1890, 1889, False)],
 )
 def test_digits_of_a_masked_number_that_was_taken_apart_twice(
     below: int, size: int, holds: bool
