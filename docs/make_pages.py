@@ -266,7 +266,10 @@ OTHER_RULES = {
     "async-shape": "A short form such as add-start has the shape of an async-start.",
     "attribute": "An attribute exists, stands once, and has a value that can be read.",
     "attributes": "The attributes of a custom call can be read.",
-    "autotune": "Tuning has a mode that there is, results for this device, a candidate that works.",
+    "autotune": "Tuning has a mode that there is, and results for this device.",
+    "autotune-compile": "Of the candidates for a kernel one can be compiled.",
+    "autotune-not-found": "Of the candidates for a kernel one works; where nothing is measured and all"
+    " has to be known, there is a result for every kernel.",
     "backend-config": "A backend config is JSON with the fields that its backend knows.",
     "bounds": "A value's place is inside its allocation; a step writes nothing but its results.",
     "cache": "The settings of the compile cache make sense, and it is on where it is asked for.",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CANCELLED, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED = 1, 3, 5, 8
 FAILED_PRECONDITION, UNIMPLEMENTED, INTERNAL = 9, 12, 13
 STATUS_OF_RULE = {
+    "autotune-compile": INTERNAL,
+    "autotune-not-found": NOT_FOUND,
     "custom-call-handler": NOT_FOUND,
     "out-of-memory": RESOURCE_EXHAUSTED,
     "processor": FAILED_PRECONDITION,

@@ -32,12 +32,16 @@ KERNEL_OPTIONS = (
     "cpu_fast_math_honor_nans",
 )
 TUNING_OPTIONS = ("autotune", "autotune_complete", "autotune_export", "autotune_load")
+TUNING_SWITCH = "gpu_autotune_level"
+"""0 is `autotune=off`, whatever is asked beside it; every other level leaves it as it is: results
+are checked, and wrong ones left out, at all of them."""
 TARGET_OPTIONS = ("target_triple", "target_cpu", "target_features")
 COMPILE_OPTIONS = frozenset(
     (
         *TARGET_OPTIONS,
         *PASS_OPTIONS,
         *TUNING_OPTIONS,
+        TUNING_SWITCH,
         *KERNEL_OPTIONS,
         *PATIENCE_OPTIONS,
         "allow_excess_precision",
@@ -52,6 +56,7 @@ COMPILE_OPTIONS = frozenset(
 KEPT_OPTIONS = COMPILE_OPTIONS - {
     *PATIENCE_OPTIONS,
     *TUNING_OPTIONS,  # programs that are tuned are not kept
+    TUNING_SWITCH,
     "cpu_parallel_codegen_split_count",
     "slow_compile_alarm_seconds",
     "strict_compilation",
@@ -169,6 +174,8 @@ def tuned(target: CpuTarget, options: Options, threads: int | None) -> CpuTarget
     """A target whose kernels are chosen as `autotune` says; `UsageError` for a mode that there is
     not, and for files that nothing would read or write."""
     mode = options["autotune"]
+    if options[TUNING_SWITCH] == 0:
+        return target
     load_path, export, complete = [
         options[f"autotune_{name}"] for name in ("load", "export", "complete")
     ]

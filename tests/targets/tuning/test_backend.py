@@ -10,11 +10,13 @@ import pytest
 
 import hloom
 from hloom.base.diagnostics import HloError, UsageError
+from hloom.base.faults import CompilerFaultError
 from hloom.ir.text.parse import parse_module
 from hloom.targets.cpu.device import host_device
 from hloom.targets.cpu.options import cpu_target
 from hloom.targets.cpu.tuning.backend import CpuBackend
 from hloom.targets.cpu.tuning.candidates import candidates
+from hloom.targets.cpu.tuning.profiler import Measured
 from hloom.targets.target import target_kind
 
 HEAD = "HloModule m\nENTRY e {\n"
@@ -101,6 +103,29 @@ def test_a_loaded_result_changes_the_kernel_and_off_does_not(tmp_path):
     assert hloom.compile(DOT, options={"autotune": "off"}).as_text("kernels") == before
     given = [np.ones((37, 70), np.float32), np.full((70, 100), 0.5, np.float32)]
     assert np.allclose(np.asarray(changed(*given)), 35.0)
+
+
+def test_level_0_switches_tuning_off(tmp_path):
+    file = tmp_path / "results.toml"
+    options = {"autotune": "quick", "autotune_export": str(file)}
+    before = hloom.compile(DOT).as_text("kernels")
+    off = hloom.compile(DOT, options={**options, "xla_gpu_autotune_level": 0})
+    assert off.as_text("kernels") == before and not file.exists()
+    hloom.compile(DOT, options={**options, "gpu_autotune_level": 4})
+    assert file.exists()
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_a_wrong_candidate_is_a_failure_or_a_fault_that_is_raised(monkeypatch, is_strict):
+    wrong = [Measured("right", 1.0), Measured("off", failure="it differs", is_wrong=True)]
+    monkeypatch.setattr("hloom.targets.cpu.tuning.backend.profiled", lambda *_: wrong)
+    backend = CpuBackend(cpu_target(hloom.Options({"strict_compilation": is_strict})))
+    module = backend.alone(parse_module(DOT).entry.root)
+    if is_strict:
+        with pytest.raises(CompilerFaultError, match="'off' is wrong: it differs"):
+            backend.profiled(module, [], False)
+    else:
+        assert backend.profiled(module, [], False) == wrong
 
 
 def test_wrong_options_are_named(tmp_path):

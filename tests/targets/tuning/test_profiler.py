@@ -68,6 +68,25 @@ def test_an_error_is_the_failure_of_its_candidate_alone():
     assert bad.failure and not good.failure and good.seconds > 0
 
 
+def test_where_the_default_does_not_work_most_are_right():
+    wrong = [Candidate(do=lambda x: x), Candidate(do=lambda x: 2 * x)]
+    found = measured(Candidate(fails="no memory"), wrong[0], Candidate(), Candidate(), wrong[1])
+    assert [m.is_wrong for m in found] == [False, True, False, False, True]
+    assert "differs from most others'" in found[1].failure and not found[2].failure
+    found = measured(Candidate(), wrong[0], Candidate(do=lambda x: x))
+    assert [m.is_wrong for m in found] == [False, True, True]  # the default is trusted
+    assert "differs from the default's" in found[1].failure
+
+
+def test_a_failure_to_compile_is_told_from_one_to_run():
+    def no_code():
+        raise RuntimeError("no code")
+
+    rows = [("a", no_code, 0), ("b", lambda: Candidate(fails="no memory"), 0)]
+    found = profiled(rows, parse_module(TEXT), 3, 1.0)
+    assert [m.is_compiled for m in found] == [False, True] and all(m.failure for m in found)
+
+
 def test_what_is_far_slower_is_run_no_more():
     slow = Candidate(slow_s=[0.02] * 50)
     measured(Candidate(), slow, rounds=10)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from hloom.base.diagnostics import HloError
+from hloom.base.faults import CompilerFaultError
 from hloom.codegen.product import Product
 from hloom.codegen.tile import Body
 from hloom.ir.copy import copy_module
@@ -47,7 +48,11 @@ class CpuBackend:
         variants = [
             (c.text, self._compiler(module, c), self._scratch_bytes(body, c)) for c in choices
         ]
-        return profiled(variants, module, ROUNDS[is_thorough], BUDGET_S[is_thorough])
+        measured = profiled(variants, module, ROUNDS[is_thorough], BUDGET_S[is_thorough])
+        if self.target.is_strict and (wrong := [m for m in measured if m.is_wrong]):
+            text = f"the candidate {wrong[0].text!r} is wrong: {wrong[0].failure}"
+            raise CompilerFaultError(text, rule="compiler-fault")
+        return measured
 
     def _compiler(self, module: Module, choice: Choice) -> Callable[[], Executor]:
         """Compiles the module with that choice, and nothing else done to it."""

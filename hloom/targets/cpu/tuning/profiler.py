@@ -49,6 +49,10 @@ class Measured:
     seconds: float = 0.0
     failure: str = ""
     scratch_bytes: int = 0
+    is_compiled: bool = True
+    """Whether it failed, if it did, when it ran."""
+    is_wrong: bool = False
+    """Whether it failed for what it computes."""
 
 
 class Arguments:
@@ -108,46 +112,82 @@ def profiled(
     *,
     compares: bool = True,
 ) -> list[Measured]:
-    """Each candidate (its text, what compiles it, its scratch bytes), the default first: what the
-    first that works computes is right, unless it is not to be compared (`compares`). Fewer rounds,
-    but three, where they take longer than `budget_s`."""
+    """Each candidate (its text, what compiles it, its scratch bytes), the default first. What
+    computes something else than the default fails, or, where the default does not work, something
+    else than most do; unless results are not to be compared (`compares`). Fewer rounds, but three,
+    where they take longer than `budget_s`."""
     measured: list[Measured] = []
-    able: list[tuple[int, Runnable]] = []
+    able: dict[int, Runnable] = {}
     arguments: Arguments | None = None
-    reference: list[np.ndarray] | None = None
+    clusters: list[Cluster] = []
     first: dict[int, float] = {}
     for k, (text, compile_it, scratch) in enumerate(compiled):
+        runnable: Runnable | None = None
         try:
             runnable = compile_it()
             arguments = arguments or Arguments(module, runnable.program)
             results = arguments.results(runnable)
-            if reference is None:
-                reference = results
-            elif compares and (what := differs(results, reference)):
-                raise ValueError(what)
             begin = performance()
             arguments.run(runnable)
             first[k] = performance() - begin
         except Exception as error:
-            measured.append(Measured(text, failure=f"{type(error).__name__}: {error}"[:300]))
+            why = f"{type(error).__name__}: {error}"[:300]
+            measured.append(Measured(text, failure=why, is_compiled=runnable is not None))
             continue
-        able.append((k, runnable))
+        able[k] = runnable
         measured.append(Measured(text, 0.0, "", scratch))
+        if compares:
+            _join(clusters, k, results)
+    for k, why in _wrong(clusters).items():
+        del able[k]
+        measured[k] = Measured(measured[k].text, failure=why, is_wrong=True)
     if arguments is None:
         return measured
-    limit = TOO_SLOW * min(first.values(), default=0.0)
-    best = dict(first)
-    able = [(k, r) for k, r in able if first[k] <= limit]
+    limit = TOO_SLOW * min([first[k] for k in able], default=0.0)
+    in_turns = [(k, r) for k, r in able.items() if first[k] <= limit]
     start = performance()
     for done in range(rounds):
         if done >= LEAST_ROUNDS and performance() - start > budget_s:
             break
-        for k, runnable in able:
-            best[k] = min(best[k], _seconds(arguments, runnable, first[k]))
+        for k, runnable in in_turns:
+            first[k] = min(first[k], _seconds(arguments, runnable, first[k]))
     return [
-        m if m.failure else Measured(m.text, best[k], "", m.scratch_bytes)
+        m if m.failure else Measured(m.text, first[k], "", m.scratch_bytes)
         for k, m in enumerate(measured)
     ]
+
+
+@dataclass
+class Cluster:
+    """Candidates whose results agree, by number."""
+
+    results: list[np.ndarray]
+    members: list[int]
+
+
+def _join(clusters: list[Cluster], k: int, results: list[np.ndarray]) -> None:
+    """Add a candidate to those that it agrees with; only the results of one of them are kept."""
+    for cluster in clusters:
+        if not differs(results, cluster.results):
+            cluster.members.append(k)
+            return
+    clusters.append(Cluster(results, [k]))
+
+
+def _wrong(clusters: list[Cluster]) -> dict[int, str]:
+    """Of the candidates whose results are not right, what differs. The default is trusted; where it
+    does not work, the most that agree are."""
+    if not clusters:
+        return {}
+    trusted = [c for c in clusters if 0 in c.members]
+    right = trusted[0] if trusted else max(clusters, key=lambda c: len(c.members))
+    whose = "the default's" if trusted else "most others'"
+    return {
+        k: differs(c.results, right.results, whose)
+        for c in clusters
+        for k in c.members
+        if c is not right
+    }
 
 
 def _seconds(arguments: Arguments, runnable: Runnable, about_s: float) -> float:
@@ -159,12 +199,14 @@ def _seconds(arguments: Arguments, runnable: Runnable, about_s: float) -> float:
     return (performance() - begin) / count
 
 
-def differs(results: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> str:
+def differs(
+    results: Sequence[np.ndarray], want: Sequence[np.ndarray], whose: str = "the default's"
+) -> str:
     """What differs between results by more than other orders of sums do; '' if nothing does."""
     for k, (a, b) in enumerate(zip(results, want, strict=True)):
         if b.dtype.kind in "biu":
             if not np.array_equal(a, b):
-                return f"result {k} differs from the default's"
+                return f"result {k} differs from {whose}"
             continue
         wide = np.complex128 if b.dtype.kind == "c" else np.float64
         x, y = a.astype(wide), b.astype(wide)
@@ -172,5 +214,5 @@ def differs(results: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> str:
         name = {"float64": "f64", "float32": "f32", "complex64": "c64", "complex128": "c128"}
         tolerance = TOLERANCES.get(name.get(b.dtype.name, ""), NARROW_TOLERANCE) * scale
         if not np.isclose(x, y, rtol=0, atol=tolerance, equal_nan=True).all():
-            return f"result {k} differs from the default's by more than {tolerance:.3g}"
+            return f"result {k} differs from {whose} by more than {tolerance:.3g}"
     return ""

@@ -56,18 +56,25 @@ class Backend(Protocol):
 
 
 def select(measured: Sequence[Measured], window_s: float = WINDOW_S, what: str = "") -> Measured:
-    """Of those that work within the window of the fastest, the one with the least scratch, then
-    the fastest. `HloError` that lists all failures where none works."""
+    """Of those that work within the window of the fastest (in whole nanoseconds), the one with the
+    least scratch, then the fastest. `HloError` that lists all failures where none works."""
     able = [m for m in measured if not m.failure]
     if not able:
-        lines = [m.failure for m in measured if m.failure]
-        text = f"no candidate for {what or 'the kernel'} works: all configs failed during profiling"
-        if lines:
-            text += "\n".join([f"\nFailures ({len(lines)}):", *lines])
-        raise HloError(text, rule="autotune")
-    best = min(m.seconds for m in able)
-    near = [m for m in able if m.seconds <= best + window_s]
+        raise _none_works(measured, what or "the kernel")
+    best, window_ns = min(m.seconds for m in able), round(window_s * 1e9)
+    near = [m for m in able if round((m.seconds - best) * 1e9) <= window_ns]
     return min(near, key=lambda m: (m.scratch_bytes, m.seconds))
+
+
+def _none_works(measured: Sequence[Measured], what: str) -> HloError:
+    """The error for a kernel that no config is left for: with every failure, if there are any."""
+    if not measured:
+        return HloError(f"{what}: no configs are supported", rule="autotune-not-found")
+    is_compiled = any(m.is_compiled for m in measured)
+    how = "during profiling" if is_compiled else "to compile"
+    lines = [m.failure for m in measured if m.failure]
+    text = "\n".join([f"{what}: All configs failed {how}.", f"Failures ({len(lines)}):", *lines])
+    return HloError(text, rule="autotune-not-found" if is_compiled else "autotune-compile")
 
 
 @dataclass
@@ -115,7 +122,7 @@ class Tuner:
                 if self.is_complete:
                     raise HloError(
                         f"no tuning result for %{i.name} ({key})",
-                        rule="autotune",
+                        rule="autotune-not-found",
                         hint="autotune=quick measures what is missing",
                     )
                 continue
