@@ -268,8 +268,8 @@ OTHER_RULES = {
     "attributes": "The attributes of a custom call can be read.",
     "autotune": "Tuning has a mode that there is, and results for this device.",
     "autotune-compile": "Of the candidates for a kernel one can be compiled.",
-    "autotune-not-found": "Of the candidates for a kernel one works; where nothing is measured and all"
-    " has to be known, there is a result for every kernel.",
+    "autotune-not-found": "Of the candidates for a kernel one works; there is a result for every"
+    " kernel where all have to be there.",
     "backend-config": "A backend config is JSON with the fields that its backend knows.",
     "bounds": "A value's place is inside its allocation; a step writes nothing but its results.",
     "cache": "The settings of the compile cache make sense, and it is on where it is asked for.",

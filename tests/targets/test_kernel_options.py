@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import hloom
 from hloom.base.diagnostics import UsageError
+from hloom.executable import Executable
+from hloom.program.thunks.thunk import walk
+from hloom.targets.cpu.options import cpu_target
+from hloom.types.sizes import data_bytes
 
 TEXT = """HloModule logs
 ENTRY main {{
@@ -84,3 +89,137 @@ def test_symbols_are_identifiers_of_their_module():
 def test_a_wrong_option_is_named():
     with pytest.raises(UsageError, match="unroll_harder"):
         compiled(unroll_harder=True)
+
+
+FOLDS = """HloModule folds
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[1000,2,2] parameter(0)
+  y = f32[1000,2,2] parameter(1)
+  z = f32[] constant(0)
+  one = f32[1000] reduce(x, z), dimensions={1,2}, to_apply=add, backend_config={"llvm_kernel_options":{"disable_loop_unrolling":true}}
+  two = f32[1000] reduce(y, z), dimensions={1,2}, to_apply=add, backend_config={"llvm_kernel_options":{"slp_vectorizer_disabled":true}}
+  ROOT both = (f32[1000], f32[1000]) tuple(one, two)
+}
+"""  # noqa: E501
+
+
+def test_of_two_kernels_one_has_a_loop_in_its_machine_code_and_the_other_has_it_written_out():
+    executable = hloom.compile(FOLDS)
+    parts = re.split(r"^(k_\w+):.*$", executable.as_text("assembly"), flags=re.M)
+    jumps = {
+        name: len(re.findall(r"^\s+(?:j(?!mp)|b\.|cb)\w*\s", body.split(".size")[0], re.M))
+        for name, body in zip(parts[1::2], parts[2::2])
+    }
+    assert jumps["k_folds_one"] > jumps["k_folds_two"], jumps
+    x, y = np.random.default_rng(0).standard_normal((2, 1000, 2, 2)).astype(np.float32)
+    for r, a in zip(executable(x, y), (x, y)):
+        np.testing.assert_allclose(r.numpy(), a.sum((1, 2)), rtol=1e-5, atol=1e-5)
+
+
+ADDS = """HloModule {name}
+add {{
+  a = {dtype}[] parameter(0)
+  b = {dtype}[] parameter(1)
+  ROOT c = {dtype}[] add(a, b)
+}}
+ENTRY main {{
+  x = {shape} parameter(0)
+  z = {dtype}[] constant(0)
+  ROOT r = {result} {op}, to_apply=add
+}}
+"""
+
+
+def rolled(shape: str, result: str, op: str, isa: str = "AVX2", **rest: object) -> bool:
+    """Whether the kernel of a fold keeps its loops."""
+    text = ADDS.format(name="m", dtype=shape.split("[")[0], shape=shape, result=result, op=op)
+    executable = hloom.compile(text, options={"cpu_max_isa": isa, **rest})
+    (kernel,) = [text for name, text in functions(executable).items() if name.startswith("k_")]
+    return "loop-unrolling-disabled" in kernel
+
+
+@pytest.mark.parametrize(
+    ("shape", "result", "dimensions", "is_rolled"),
+    [
+        ("f32[8,16]", "f32[8]", "1", True),
+        ("f32[8,16]", "f32[16]", "0", False),
+        ("f32[8,16]", "f32[]", "0,1", True),
+        ("f32[4,8,16]", "f32[4]", "1,2", True),
+        ("f32[4,8,16]", "f32[8]", "0,2", False),
+    ],
+)
+def test_folds_of_the_innermost_dimensions_only_keep_their_loops(
+    shape, result, dimensions, is_rolled
+):
+    op = f"reduce(x, z), dimensions={{{dimensions}}}"
+    assert rolled(shape, result, op) == is_rolled
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stride", "isa", "is_rolled"),
+    [
+        ("f32", 4, "AVX2", False),  # 16 bytes apart, vectors of 32
+        ("f32", 8, "AVX2", True),
+        ("f32", 8, "AVX512", False),
+        ("f64", 4, "AVX2", True),
+        ("f32", 2, "SSE4_2", False),
+        ("f32", 4, "SSE4_2", True),
+    ],
+)
+def test_windows_keep_their_loops_where_the_next_is_a_vector_away(dtype, stride, isa, is_rolled):
+    places = (64 - 3) // stride + 1
+    op = f"reduce-window(x, z), window={{size=2x3 stride=1x{stride}}}"
+    if isa == "AVX512" and not hloom.compile(FOLDS).target.machine.has_avx512:
+        pytest.skip("the machine has no AVX-512")
+    assert rolled(f"{dtype}[9,64]", f"{dtype}[8,{places}]", op, isa) == is_rolled
+
+
+COPIES = """HloModule copies
+ENTRY main {
+  x = f32[37,64] parameter(0)
+  y = bf16[37,64] parameter(1)
+  s = s4[3,5] parameter(2)
+  a = f32[37,64]{0,1} copy(x)
+  b = bf16[37,64] copy(y)
+  c = s4[3,5] copy(s)
+  ROOT t = (f32[37,64]{0,1}, bf16[37,64], s4[3,5]) tuple(a, b, c)
+}
+"""
+
+
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_kernels_of_libraries_are_copies_too_and_have_the_same_options(is_ahead: bool):
+    target = replace(cpu_target(hloom.Options()), is_ahead=is_ahead)
+    stages = target.compile(hloom.parse(COPIES))
+    kinds = [t.kind for t in walk(stages.program.thunks)]
+    assert kinds.count("Copy") == (0 if is_ahead else 1) and kinds.count("Kernel") >= 1
+    fold = ADDS.format(
+        name="f",
+        dtype="f32",
+        shape="f32[8,16]",
+        result="f32[8]",
+        op="reduce(x, z), dimensions={1}",
+    )
+    (text,) = [t for n, t in target.compile(hloom.parse(fold)).texts.items() if n[:2] == "k_"]
+    assert ("loop-unrolling-disabled" in text) == (not is_ahead)
+
+
+@pytest.mark.parametrize("dtype", "pred s8 u16 f16 bf16 f8e4m3fn f32 f64 c64 c128".split())
+@pytest.mark.parametrize("dims", ["", "1", "65", "3,100", "0,4"])
+def test_copies_by_kernels_keep_every_bit(dtype: str, dims: str):
+    target = replace(cpu_target(hloom.Options()), is_ahead=True)
+    text = f"HloModule c\nENTRY e {{\n x = {dtype}[{dims}] parameter(0)\n ROOT r = {dtype}[{dims}]"
+    executable = Executable(target.compile(hloom.parse(f"{text} copy(x)\n}}\n")), 1)
+    shape = executable.program.parameters[0].shape
+    bits = np.random.default_rng(0).integers(0, 256, data_bytes(shape), dtype=np.uint8)
+    if dtype == "pred":
+        bits &= 1
+    x = bits.view(shape.dtype.numpy).reshape(shape.dims)
+    assert executable(x).numpy().tobytes() == x.tobytes()

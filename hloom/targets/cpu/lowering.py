@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from hloom.analysis.kernel_options import kernel_options
+from hloom.analysis.kernel_options import folding_options, kernel_options
 from hloom.base.diagnostics import HloError
 from hloom.base.diagnostics import UnsupportedError as UnsupportedError
 from hloom.base.faults import Culprit, Fault, blame, culprit_of
@@ -99,6 +99,9 @@ class Lowering:
     """What the interpreter is to evaluate instead of code, where nothing else is left."""
     choices: Mapping[Instruction, Choice] = field(default_factory=dict)
     """How kernels are written that are not to be as the device's costs say."""
+    is_ahead: bool = False
+    """Whether code is for a library: its kernels are linked together and have the same options, but
+    for those that a backend config asks for, and copies are kernels too."""
     kernels: dict[str, kernels.Kernel] = field(default_factory=dict)
     options: dict[str, LlvmKernelOptions] = field(default_factory=dict)
     """Of the kernels whose instruction asks for some."""
@@ -175,7 +178,7 @@ class Lowering:
     def body(self, i: Instruction, body: Body, computed: Instruction | None = None) -> list[Thunk]:
         """The thunks that run the kernels of a body, in the first family that can write them;
         equal kernels are written once. `computed`: what the body is of, where it is not `i`."""
-        options = kernel_options(i)
+        options = self._kernel_options(i)
         key = (instruction_key(computed or i), options)
         known = self._by_key.get(key)
         if known is None:
@@ -189,7 +192,7 @@ class Lowering:
 
     def kernel(self, i: Instruction, write: Callable[[], Emitted], family: str) -> list[Thunk]:
         """The thunk that runs the kernel of an instruction that only this family can write."""
-        options = kernel_options(i)
+        options = self._kernel_options(i)
         key = (instruction_key(i), options)
         known = self._by_key.get(key)
         if known is None:
@@ -277,6 +280,13 @@ class Lowering:
         for name, (size, boxes) in parts.items():
             if not proves_whole(boxes, size):
                 raise _unproved(together[0], f"{name} is not written whole by its kernels")
+
+    def _kernel_options(self, i: Instruction) -> LlvmKernelOptions | None:
+        """What its backend config asks for, or what pays for what it folds."""
+        asked = kernel_options(i)
+        if asked is not None or self.is_ahead:
+            return asked
+        return folding_options(i, self.device.compute.vector_bytes)
 
     def _add_kernel(
         self, i: Instruction, emitted: Emitted, family: str, options: LlvmKernelOptions | None

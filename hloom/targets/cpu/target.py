@@ -26,10 +26,9 @@ from hloom.memory.copies import CopyOptions, insert_copies
 from hloom.memory.spaces import take_spaces, tell_spaces
 from hloom.passes.pipeline import PipelineOptions
 from hloom.plan.branches import BranchPlan
-from hloom.plan.buffer_assignment import BufferAssignment
 from hloom.plan.flights import flights
 from hloom.plan.order import Order, Schedule
-from hloom.program.program import Parameter, Processor, Program, Result
+from hloom.program.program import Processor, Program
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.crash_notes import CrashNotes
 from hloom.runtime.processors import granted_threads
@@ -37,6 +36,7 @@ from hloom.schedule.least_memory import least_memory_order, order_as_it_stands, 
 from hloom.targets.cpu.apart import kept_apart
 from hloom.targets.cpu.device import device_of
 from hloom.targets.cpu.foreign_spaces import keep_foreign_spaces_here
+from hloom.targets.cpu.leaves import parameters_of, results_of
 from hloom.targets.cpu.lowering import Lowering, UnsupportedError
 from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.planned import Lowered, Planned, Prepared
@@ -102,6 +102,8 @@ class CpuTarget:
     """Who chooses how kernels are written; None: the device's costs."""
     object_cache: Objects | None = None
     """Code of kernels that other programs have, too."""
+    is_ahead: bool = False
+    """Whether code is for a library."""
 
     @property
     def device(self) -> Device:
@@ -237,6 +239,7 @@ class CpuTarget:
             None if self.is_strict else faults,
             whole,
             self._choices(plan, clock),
+            self.is_ahead,
         )
         with clock.stage("kernels"):
             thunks = lowering.sequence(plan.module.entry)
@@ -373,28 +376,3 @@ class CpuTarget:
         with blamed("step", "main function"):
             text = main_text(ENTRY, thunks, self.device)
         yield ENTRY, text
-
-
-def parameters_of(module: Module, assignment: BufferAssignment) -> list[Parameter]:
-    """The leaves of the entry's parameters, in order."""
-    allocations: dict[tuple[Any, ...], int] = {
-        (a.parameter_number, a.shape_index): a.index for a in assignment.of_kind("parameter")
-    }
-    listed = []
-    for p in sorted(module.entry.parameters, key=lambda i: i.attrs.number):
-        for index, leaf in p.shape.subshapes():
-            if leaf.is_array:
-                at = allocations.get((p.attrs.number, index))
-                listed.append(Parameter(p.attrs.number, index, leaf, at))
-    return listed
-
-
-def results_of(module: Module, assignment: BufferAssignment) -> list[Result]:
-    """The leaves of the entry's result, in order."""
-    root = module.entry.root
-    results = []
-    for index, leaf in root.shape.subshapes():
-        if leaf.is_array or leaf.is_token:
-            place = assignment.slice(root, index) if leaf.is_array else None
-            results.append(Result(index, leaf, place))
-    return results

@@ -101,7 +101,9 @@ def test_where_none_works_every_failure_is_listed():
         select([], what="%x")
     assert "Failures" not in str(error.value) and error.value.rule == "autotune-not-found"
     bad = [Measured("a", failure="no code", is_compiled=False)]
-    with pytest.raises(HloError, match=r"All configs failed to compile\.\nFailures \(1\):") as error:
+    with pytest.raises(
+        HloError, match=r"All configs failed to compile\.\nFailures \(1\):"
+    ) as error:
         select(bad)
     assert error.value.rule == "autotune-compile"
 
