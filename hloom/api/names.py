@@ -94,8 +94,8 @@ from hloom.passes.partition.row_independence import why_rows_depend as why_rows_
 from hloom.passes.partition.spmd_partitioner import count_partitions as count_partitions
 from hloom.passes.partition.spmd_partitioner import is_computed_alike as is_computed_alike
 from hloom.passes.partition.spmd_partitioner import is_partitionable as is_partitionable
-from hloom.passes.partition.whole_program import partition_in_place as partition_in_place
 from hloom.passes.partition.whole_program import partitioned as partitioned
+from hloom.passes.partition.whole_program import partitioned_anyway as partitioned_anyway
 from hloom.passes.partition.whole_program import split_arguments as split_arguments
 from hloom.passes.pass_ import Pass as Pass
 from hloom.passes.pass_ import PassResult as PassResult

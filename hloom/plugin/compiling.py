@@ -23,20 +23,16 @@ from hloom.api import (
     fingerprint_of_meetings,
     is_strict,
     load_bytes,
-    module_cost,
     module_of_bytes,
 )
 from hloom.plugin.donation import donated_parameters
 from hloom.plugin.dumping import AFTER, BEFORE, Dumps
 from hloom.plugin.handlers import have_handlers
 from hloom.plugin.inspection import tell_shardings
-from hloom.plugin.manual import ManualComputation, without_manual_computations
 from hloom.plugin.memories import in_memories, memory_kinds, refuse_tiles
 from hloom.plugin.options import CompileRequest, request_of
-from hloom.plugin.partitioned import NotPartitioned, partition
-from hloom.plugin.partitioning import with_partitions
-from hloom.plugin.sharded import as_one, propagated, refuse_code_of_one_device, shard_specs
-from hloom.plugin.telling import with_manual_computations
+from hloom.plugin.partitioned import partition
+from hloom.plugin.sharded import propagated
 from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
 from hloom.plugin.transformations import transformed
 from hloom.plugin.wire import bytes_field, fields, number_field
@@ -55,8 +51,6 @@ class Compiled:
     options: bytes
     module: Callable[[], Module]
     """What it was compiled from."""
-    manual_computations: tuple[Compiled, ...] = ()
-    """Code of one device, which it calls by number (`manual.py`)."""
 
 
 def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> Compiled:
@@ -67,67 +61,34 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     request = request_of(options)
     fingerprint = sha256(b"\0".join((__version__.encode(), code, options))).hexdigest()
     machine = machine_of(topology)
-    patience = Patience.of(request.options)
     kinds = memory_kinds(code) if form == "mlir" else ((), ())
-    manual: list[ManualComputation] = []
     arguments: tuple[ShardSpec, ...] = ()
     results: tuple[ShardSpec, ...] = ()
-    is_local = request.partitions == 1 or not request.is_partitioned
-    if is_local:
+    if request.partitions == 1 or not request.is_partitioned:
         module = read_program(code, form)
         module.replica_count, module.num_partitions = request.replicas, request.partitions
     else:
-        code = propagated(code) if form == "mlir" else code
-        module = read_program(code, form)
+        module = read_program(propagated(code) if form == "mlir" else code, form)
         tell_shardings(module)
-        arguments, results = shard_specs(module, request.partitions)
-        try:
-            strict = is_strict(request.options)
-            partition(module, request.partitions, arguments, results, is_strict=strict)
-            arguments, results = _shards(arguments), _shards(results)
-            is_local = True
-        except NotPartitioned as reason:
-            LOG.warning("%s is run on whole arrays: %s", module.name, reason)
-            module, manual = _whole(code, form, request.partitions, patience)
-    manual_computations = tuple([_compiled_manual(each, request, machine) for each in manual])
+        strict = is_strict(request.options)
+        module, arguments, results = partition(module, request.partitions, is_strict=strict)
     refuse_tiles(module)
-    arguments, results = _in_memories(arguments, kinds[0]), _in_memories(results, kinds[1])
     executable = _executable(module, request, machine)
     meets = request.partitions > 1 or executable.program.meets_others
     if meets:
         fingerprint += f":{fingerprint_of_meetings(executable.program):x}"
     launch_spec = LaunchSpec(
         fingerprint,
-        donated_parameters(module, arguments, results),
+        donated_parameters(module),
         request.replicas,
         request.partitions,
         request.devices,
         request.is_portable,
-        arguments,
-        results,
-        patience if is_local and meets else None,
+        _in_memories(arguments, kinds[0]),
+        _in_memories(results, kinds[1]),
+        Patience.of(request.options) if meets else None,
     )
-    return Compiled(executable, launch_spec, options, lambda: module, manual_computations)
-
-
-def _whole(
-    code: bytes, form: str, partitions: int, patience: Patience
-) -> tuple[Module, list[ManualComputation]]:
-    """A program run on whole arrays, and the code of one device that it calls."""
-    manual: list[ManualComputation] = []
-    if form == "mlir":
-        code, manual = without_manual_computations(code, partitions, patience)
-    module = read_program(code, form)
-    tell_shardings(module, are_told=True)
-    manual += with_partitions(module, partitions, len(manual), patience)
-    refuse_code_of_one_device(module, partitions)
-    as_one(module)
-    return module, manual
-
-
-def _shards(shard_specs: tuple[ShardSpec, ...]) -> tuple[ShardSpec, ...]:
-    """The same for a program of one device, to which its shards are whole."""
-    return tuple([ShardSpec(sharding=s.sharding) for s in shard_specs])
+    return Compiled(executable, launch_spec, options, lambda: module)
 
 
 def _in_memories(
@@ -155,23 +116,6 @@ def _executable(
     return executable
 
 
-def _compiled_manual(
-    computation: ManualComputation, request: CompileRequest, machine: Machine | None
-) -> Compiled:
-    """The code of one device, compiled: as a program for all, which collectives are among."""
-    module = module_of_bytes(computation.code)
-    as_one(module)
-    module.num_partitions = request.partitions
-    executable = _executable(module, request, machine)
-    launch_spec = LaunchSpec(
-        "",
-        partitions=computation.positions,
-        arguments=computation.arguments,
-        results=computation.results,
-    )
-    return Compiled(executable, launch_spec, b"", lambda: module_of_bytes(computation.code))
-
-
 def read_program(code: bytes, form: str) -> Module:
     """The module of bytes in a format of PJRT: `mlir`, `hlo` or `hlo_with_config`."""
     if form == "mlir":
@@ -189,12 +133,7 @@ def read_program(code: bytes, form: str) -> Module:
 
 
 def _tell_program(program: Compiled, reply: Reply) -> None:
-    module = program.executable.stages.scheduled
-    if program.manual_computations:
-        module = with_manual_computations(
-            module, [computation.module() for computation in program.manual_computations]
-        )
-    module = in_memories(module, program.launch_spec)
+    module = in_memories(program.executable.stages.scheduled, program.launch_spec)
     reply.bytes(with_config(file_bytes(module, "proto"), program.launch_spec))
 
 
@@ -211,13 +150,10 @@ def with_config(module: bytes, launch_spec: LaunchSpec) -> bytes:
 
 
 def _tell_cost(program: Compiled, reply: Reply) -> None:
-    costs = [
-        program.executable.cost,
-        *[module_cost(r.module()).total for r in program.manual_computations],
-    ]
-    reply.number("flops", sum(cost.flops for cost in costs))
-    reply.number("transcendentals", sum(cost.transcendentals for cost in costs))
-    reply.number("bytes accessed", sum(cost.bytes for cost in costs))
+    cost = program.executable.cost
+    reply.number("flops", cost.flops)
+    reply.number("transcendentals", cost.transcendentals)
+    reply.number("bytes accessed", cost.bytes)
 
 
 def _tell_saved(program: Compiled, reply: Reply) -> None:
@@ -232,12 +168,11 @@ def _tell_options(program: Compiled, reply: Reply) -> None:
 
 def _tell_steps(program: Compiled, reply: Reply) -> None:
     """Addresses of kernels, for profiles, by the names of the instructions that run them."""
-    for each in (program, *program.manual_computations):
-        if isinstance(each.executable, ForeignExecutable):
-            continue  # it cannot run here
-        for address, names in each.executable._executor.kernels().items():
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            reply.number(names[0] + more, address)
+    if isinstance(program.executable, ForeignExecutable):
+        return  # it cannot run here
+    for address, names in program.executable._executor.kernels().items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        reply.number(names[0] + more, address)
 
 
 ANSWERS: dict[str, Callable[[Compiled, Reply], None]] = {

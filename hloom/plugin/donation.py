@@ -8,15 +8,12 @@ and stays the caller's where there is none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
-from hloom.api import AliasEntry, InputOutputAlias, Module, Shape, ShardSpec, size_bytes
+from hloom.api import AliasEntry, InputOutputAlias, Module, Shape, size_bytes
 
 
-def donated_parameters(
-    module: Module, arguments: Sequence[ShardSpec] = (), results: Sequence[ShardSpec] = ()
-) -> frozenset[int]:
+def donated_parameters(module: Module) -> frozenset[int]:
     """Numbers of the parameters that the caller gives up."""
     aliases = module.input_output_alias.entries if module.input_output_alias is not None else ()
     donors = {e.parameter_number for e in aliases}
@@ -24,13 +21,13 @@ def donated_parameters(
         return frozenset(donors)
     aliased_outputs = {e.output_shape_index for e in aliases}
     free = Counter(
-        _bytes(leaf, results, k)
-        for k, (index, leaf) in enumerate(_leaves(module.entry.root.shape))
+        size_bytes(leaf)
+        for index, leaf in _leaves(module.entry.root.shape)
         if index not in aliased_outputs and leaf.is_array
     )
     for number, _ in sorted(module.buffer_donors.entries):
         shape = module.entry.parameters[number].shape
-        size = _bytes(shape, arguments, number) if shape.is_array else -1
+        size = size_bytes(shape) if shape.is_array else -1
         if number in donors or (size >= 0 and not free[size]):
             continue
         free[size] -= 1
@@ -65,9 +62,3 @@ def pair_donors(module: Module) -> None:
 
 def _leaves(result: Shape) -> list[tuple[tuple[int, ...], Shape]]:
     return [(index, s) for index, s in result.subshapes() if not s.is_tuple]
-
-
-def _bytes(shape: Shape, shard_specs: Sequence[ShardSpec], number: int) -> int:
-    """The size of what one device has of an array."""
-    shard_spec = shard_specs[number] if number < len(shard_specs) else ShardSpec()
-    return size_bytes(shape.with_dims(shard_spec.dims) if shard_spec.offsets else shape)

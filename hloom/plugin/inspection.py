@@ -41,17 +41,15 @@ def name_functions(calls: Any) -> None:
             op.attributes["backend_config"] = ir.StringAttr.get(config.hex())
 
 
-def tell_shardings(module: Module, *, are_told: bool = False) -> None:
-    """Call the functions (unless they were called before), and take their custom calls out of the
-    program."""
+def tell_shardings(module: Module) -> None:
+    """Call the functions, and take their custom calls out of the program."""
     for c in module.computations_in_order():
         for i in list(c.instructions):
             if i.opcode != "custom-call" or i.attrs.custom_call_target != TARGET:
                 continue
             (x,) = i.operands
             config = bytes.fromhex("" if i.backend_config is None else i.backend_config.raw)
-            if not are_told:
-                _tell(config, b"" if x.sharding is None else sharding_bytes(x.sharding.tiled()))
+            _tell(config, b"" if x.sharding is None else sharding_bytes(x.sharding.tiled()))
             c.replace(i, x)
             c.erase(i)
 

@@ -9,72 +9,79 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from hloom.api import (
     REPLICATED,
-    HloError,
+    Fault,
     Module,
     Sharding,
     ShardSpec,
-    is_fault,
-    partition_in_place,
+    partitioned_anyway,
+    sharding_bytes,
 )
 from hloom.plugin.donation import pair_donors
 from hloom.plugin.regions import with_regions
 
 LOG = logging.getLogger("hloom")
-PARTITION = "partition"
-"""The rule of errors that say why a program is not partitioned."""
-
-
-class NotPartitioned(Exception):
-    """Why a program is run on whole arrays."""
 
 
 def partition(
-    module: Module,
-    partitions: int,
-    arguments: Sequence[ShardSpec],
-    results: Sequence[ShardSpec],
-    *,
-    is_strict: bool,
-) -> None:
-    """Make the module what one of its devices runs; `NotPartitioned` leaves it in any state.
+    module: Module, partitions: int, *, is_strict: bool
+) -> tuple[Module, tuple[ShardSpec, ...], tuple[ShardSpec, ...]]:
+    """What one device runs, and how arguments and results stand.
 
-    A fault of hloom's own is a reason, too, unless faults are to be raised.
+    Where hloom has a fault every device computes the whole, with a warning, unless faults are to be
+    raised.
     """
+    arguments, results = _shard_specs(module)
     module.num_partitions = partitions
     _fix_ends(module, arguments, results)
     with_regions(module)
-    try:
-        run = partition_in_place(module)
-    except Exception as error:
-        if isinstance(error, HloError) and error.rule == PARTITION:
-            raise NotPartitioned(str(error)) from None
-        if is_strict or not is_fault(error):
-            raise
-        words = " ".join(str(error).split())
-        raise NotPartitioned(
-            f"hloom has a fault there, please report it: {type(error).__name__}: {words}"
-        ) from error
-    for each in run.replicated:
+    faults: list[Fault] = []
+    local, replicated = partitioned_anyway(module, None if is_strict else faults)
+    for fault in faults:
+        LOG.warning("%s: hloom has a fault there, please report it: %s", module.name, fault)
+    for each in replicated:
         LOG.debug(
             "%s: %%%s (%s) is computed whole on every device, which receives %d bytes for it: %s",
             *(module.name, each.name, each.opcode, each.bytes, each.reason),
         )
-    pair_donors(module)
+    pair_donors(local)
+    return local, arguments, results
+
+
+def _shard_specs(module: Module) -> tuple[tuple[ShardSpec, ...], tuple[ShardSpec, ...]]:
+    """How parameters and results stand on the devices."""
+    entry = module.entry
+    arguments = tuple([_shard_spec(p.shape, p.sharding) for p in entry.parameters])
+    shape, stated = entry.root.shape, module.spmd_output_sharding or entry.root.sharding
+    leaves = [leaf for _, leaf in shape.subshapes() if not leaf.is_tuple]
+    return arguments, tuple(
+        [_shard_spec(s, stated and stated.for_leaf(k)) for k, s in enumerate(leaves)]
+    )
+
+
+def _shard_spec(shape: Any, sharding: Sharding | None) -> ShardSpec:
+    """How one array stands; whole where it is not cut evenly."""
+    sharding = None if sharding is None else sharding.tiled()
+    if sharding is None or sharding.kind != "tiled" or not shape.is_array:
+        return ShardSpec()
+    sizes, counts = sharding.tile_sizes(shape.dims), sharding.tile_dims[: shape.rank]
+    is_even = all(size * n == whole for size, n, whole in zip(sizes, counts, shape.dims))
+    return ShardSpec(sharding_bytes(sharding)) if is_even else ShardSpec()
 
 
 def _fix_ends(module: Module, arguments: Sequence[ShardSpec], results: Sequence[ShardSpec]) -> None:
     """Arguments and results stand as callers have them, whatever else would be possible."""
     entry = module.entry
     for p, s in zip(entry.parameters, arguments, strict=True):
-        if not s.offsets and p.shape.is_array:
+        if not s.sharding and p.shape.is_array:
             p.sharding = REPLICATED
     root = entry.root
     stated = module.spmd_output_sharding or root.sharding
     leaves = [
-        REPLICATED if stated is None or not s.offsets else stated.for_leaf(k)
+        REPLICATED if stated is None or not s.sharding else stated.for_leaf(k)
         for k, s in enumerate(results)
     ]
     output = Sharding.tuple_of(*leaves) if root.shape.is_tuple else leaves[0]

@@ -3,7 +3,8 @@
 
 Such a custom call becomes what `shard_map` is in HLO: operands are placed as the code for one
 device wants them and cut (`SPMDFullToShardShape`), the code runs on each device, and its results
-are the whole again (`SPMDShardToFullShape`). Who wrote the code says how: `partitioning.py`.
+are the whole again (`SPMDShardToFullShape`). Whoever registered the operation (`def_partition`) is
+asked for the code, and how it wants them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from hloom.api import (
     MANUAL,
     REPLICATED,
     Computation,
+    HloError,
     Instruction,
     Literal,
     Module,
@@ -26,10 +28,12 @@ from hloom.api import (
     copy_computation,
     module_of_bytes,
     pass_named,
+    sharding_bytes,
     sharding_of_bytes,
 )
 from hloom.plugin.callbacks import PARTITIONED
-from hloom.plugin.partitioning import TARGET, arrays_of, partition_of
+
+TARGET = "CustomSPMDPartitioning"
 
 
 def with_regions(module: Module) -> None:
@@ -51,12 +55,12 @@ def _is_of_one(i: Instruction) -> bool:
     """Whether a custom call is code for one device. A callback that returns something is of the
     whole: nobody says how to join it."""
     target = i.attrs.custom_call_target
-    return target == TARGET or (target == PARTITIONED and not arrays_of(i.shape))
+    return target == TARGET or (target == PARTITIONED and not _arrays_of(i.shape))
 
 
 def _put_code(module: Module, c: Computation, i: Instruction) -> None:
     """The code of one device in place of its call."""
-    code, into, out = partition_of(i)
+    code, into, out = _partition_of(i)
     body = _copied(module_of_bytes(code), module)
     operands = [_cut(c, x, _sharding(s)) for x, s in zip(i.operands, into, strict=True)]
     call = c.add("call", *operands, shape=body.root.shape, called=(body,))
@@ -67,11 +71,63 @@ def _put_code(module: Module, c: Computation, i: Instruction) -> None:
         results = [c.add("get-tuple-element", call, index=k) for k in range(count)]
     wholes = [
         _joined(c, x, _sharding(s), shape)
-        for x, s, shape in zip(results, out, arrays_of(i.shape), strict=True)
+        for x, s, shape in zip(results, out, _arrays_of(i.shape), strict=True)
     ]
     whole = c.add("tuple", *wholes) if i.shape.is_tuple else wholes[0]
     c.replace(i, whole)
     c.erase(i)
+
+
+def _partition_of(i: Instruction) -> tuple[bytes, Sequence[Any], Sequence[Any]]:
+    """The code of one device for such a call, and jaxlib's shardings of operands and results."""
+    from jax._src import custom_partitioning as registered
+    from jaxlib import xla_client as xc
+
+    key = (i.backend_config.raw if i.backend_config is not None else "").encode()
+    if key not in registered._sharding_callbacks:
+        raise HloError(
+            "who registered this custom_partitioning is gone",
+            instruction=f"%{i.name} ({i.opcode})",
+            rule="custom-partitioning",
+            hint="compile in the process that lowered the function",
+        )
+    operand_shardings = [_hlo_sharding(x.sharding) for x in i.operands]
+    shapes = [_shape(x.shape) for x in i.operands]
+    results = _arrays_of(i.shape)
+    stated = [None] * len(results) if i.sharding is None else i.sharding.elements or [i.sharding]
+    result_shardings = [_hlo_sharding(s) for s in stated]
+    shape = _shape(results[0])
+    sharding = result_shardings[0]
+    if i.shape.is_tuple:
+        shape = xc.Shape.tuple_shape([_shape(s) for s in results])
+        sharding = xc.HloSharding.tuple_sharding(shape, result_shardings)
+    code, into, out = registered._custom_partitioning_partition(
+        shapes, operand_shardings, shape, sharding, key
+    )
+    outs = out.tuple_elements() if i.shape.is_tuple else [out]
+    return code, into, outs
+
+
+def _arrays_of(shape: Any) -> list[Any]:
+    return [s for _, s in shape.subshapes() if not s.is_tuple]
+
+
+def _shape(shape: Any) -> Any:
+    """One of hloom as one of jaxlib."""
+    from jaxlib import xla_client as xc
+
+    return xc.Shape.array_shape(shape.dtype.numpy, shape.dims)
+
+
+def _hlo_sharding(sharding: Any) -> Any:
+    """The same; whole on every device where there is none."""
+    from jaxlib import xla_client as xc
+
+    if sharding is None or sharding.tiled().kind not in ("tiled", "replicated", "maximal"):
+        return xc.HloSharding.replicate()
+    message = xc.OpSharding()
+    message.ParseFromString(sharding_bytes(sharding.tiled()))
+    return xc.HloSharding.from_proto(message)
 
 
 def _cut_callback(c: Computation, i: Instruction) -> None:

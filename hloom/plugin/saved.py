@@ -31,7 +31,6 @@ def saved(compiled: Compiled) -> bytes:
         compiled.launch_spec,
         compiled.options,
         file_bytes(compiled.module(), "proto"),
-        [saved(computation) for computation in compiled.manual_computations],
     )
 
 
@@ -53,5 +52,4 @@ def loaded(data: bytes | memoryview, options: bytes) -> Compiled:
 
     target = partial(cpu_target, request.options)
     executable = Executable(LaterStages(saved_.program, module, target), target=target)
-    manual_computations = [loaded(computation, b"") for computation in saved_.manual_computations]
-    return Compiled(executable, launch_spec, options, module, tuple(manual_computations))
+    return Compiled(executable, launch_spec, options, module)

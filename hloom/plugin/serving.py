@@ -26,6 +26,7 @@ STATUS_OF_RULE = {
     "autotune-not-found": NOT_FOUND,
     "custom-call-handler": NOT_FOUND,
     "out-of-memory": RESOURCE_EXHAUSTED,
+    "partition": UNIMPLEMENTED,
     "processor": FAILED_PRECONDITION,
     "unimplemented": UNIMPLEMENTED,
 }
@@ -74,10 +75,7 @@ def _on_release(handle: int) -> None:
 def _give(reply: Reply, program: Compiled) -> None:
     handle = next(_handles)
     _HELD[handle] = program
-    manual_computations = [
-        (r.executable._executor, r.launch_spec) for r in program.manual_computations
-    ]
-    reply.program(program.executable._executor, handle, program.launch_spec, manual_computations)
+    reply.program(program.executable._executor, handle, program.launch_spec)
 
 
 def _answering(reply: Reply, answer: Callable[[], None]) -> None:

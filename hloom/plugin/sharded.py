@@ -1,14 +1,5 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
-"""Programs of several devices: each computes nothing alone, the whole is computed once.
-
-All devices of hloom are one machine, so a program whose arrays are spread over them can be run once
-on whole arrays: arguments are put together from their shards, results are cut into theirs. That is
-always right, whatever the shardings inside the program, which then mean nothing. Code that is
-written for one device (`shard_map`, `pmap`) is taken out before (`manual.py`); what is left of it
-is refused here.
-
-Where results stand is what Shardy's propagation, which jaxlib brings, says of the program.
-"""
+"""What Shardy, which jaxlib brings, says of a program: how each of its values stands on devices."""
 
 from __future__ import annotations
 
@@ -18,21 +9,10 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
-from hloom.api import HloError, Module, ShardSpec, sharding_bytes
 from hloom.plugin.inlining import inline_calls, reshape_before
 from hloom.plugin.inspection import name_functions
 
-# Operations and custom calls that only code for one device has.
-OF_ONE_DEVICE = frozenset(
-    """all-gather all-gather-start all-reduce all-reduce-start all-to-all collective-broadcast
-    collective-permute collective-permute-start collective-reduce partition-id replica-id
-    ragged-all-to-all reduce-scatter""".split()
-)
 BROADCAST = "stablehlo.broadcast_in_dim"
-BOUNDARIES = frozenset(
-    """SPMDFullToShardShape SPMDShardToFullShape xla.sdy.GlobalToLocalShape
-    xla.sdy.LocalToGlobalShape""".split()
-)
 
 
 @contextmanager
@@ -127,61 +107,3 @@ def walked(op: Any) -> Iterator[Any]:
             for inside in block.operations:
                 yield inside.operation
                 yield from walked(inside.operation)
-
-
-def shard_specs(
-    module: Module, partitions: int
-) -> tuple[tuple[ShardSpec, ...], tuple[ShardSpec, ...]]:
-    """How parameters and results stand on the devices."""
-    entry = module.entry
-    arguments = tuple([_shard_spec(p.shape, p.sharding, partitions) for p in entry.parameters])
-    shape, sharding = entry.root.shape, module.spmd_output_sharding or entry.root.sharding
-    leaves = [leaf for _, leaf in shape.subshapes() if not leaf.is_tuple]
-    sharding = (
-        [None] * len(leaves)
-        if sharding is None
-        else sharding.elements
-        if sharding.is_tuple
-        else [sharding]
-    )
-    results = tuple([_shard_spec(s, g, partitions) for s, g in zip(leaves, sharding, strict=True)])
-    return arguments, results
-
-
-def refuse_code_of_one_device(module: Module, partitions: int) -> None:
-    """`HloError` where a program of whole arrays has code that means something on one device."""
-    for i in module.instructions():
-        is_boundary = i.opcode == "custom-call" and i.attrs.custom_call_target in BOUNDARIES
-        if i.opcode in OF_ONE_DEVICE or is_boundary:
-            raise HloError(
-                f"{module.name} has code for each of its {partitions} devices "
-                "outside of a shard_map, which cannot be run",
-                instruction=f"%{i.name} ({i.opcode})",
-                rule="unimplemented",
-                hint="use jit with shardings, or shard_map",
-            )
-
-
-def _shard_spec(shape: Any, sharding: Any, partitions: int) -> ShardSpec:
-    """Where the shards of one array begin; whole arrays where they do not divide evenly."""
-    sharding = None if sharding is None else sharding.tiled()
-    if sharding is None or sharding.kind != "tiled" or not shape.is_array:
-        return ShardSpec()
-    sizes = sharding.tile_sizes(shape.dims)
-    counts = sharding.tile_dims[: shape.rank]
-    if any(size * n != whole for size, n, whole in zip(sizes, counts, shape.dims)):
-        return ShardSpec()
-    offsets = tuple([sharding.tile_offset(shape, d) for d in range(partitions)])
-    return ShardSpec(sizes, offsets, sharding_bytes(sharding))
-
-
-def as_one(module: Module) -> None:
-    """Make it a program of one device, which computes the whole."""
-    module.num_partitions = 1
-    module.use_spmd_partitioning = False
-    module.use_auto_spmd_partitioning = False
-    module.spmd_output_sharding = None
-    module.spmd_parameters_shardings = ()
-    for c in module.computations_in_order():
-        for i in c.instructions:
-            i.sharding = None

@@ -147,5 +147,5 @@ def _checked(view: memoryview, header: SectionHeader, crc32: Crc32) -> memoryvie
 
 def _aligned(at: int, kind: int) -> int:
     """The first byte from `at` on at which a section of this kind may begin."""
-    alignment = PAGE if kind in (SectionKind.CONSTANTS, SectionKind.MANUAL) else ALIGNMENT
+    alignment = PAGE if kind == SectionKind.CONSTANTS else ALIGNMENT
     return -(-at // alignment) * alignment

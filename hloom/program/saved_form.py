@@ -23,7 +23,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 MAGIC: Final = b"hloomexe"
-VERSION: Final = 3
+VERSION: Final = 4
 """Of everything here; another one is refused."""
 BYTE_ORDER: Final = 0x01020304
 PAGE: Final = 4096
@@ -48,9 +48,7 @@ class SectionKind(IntEnum):
     """Compile options, as whoever asked for them wrote them."""
     MODULE = 7
     """The HLO it was compiled from, a HloModuleProto."""
-    MANUAL = 8
-    """Code of one device that it calls, one section each: a saved form itself."""
-    CONSTANTS = 9
+    CONSTANTS = 8
     """Each at a multiple of 64 bytes."""
 
 
@@ -213,17 +211,17 @@ PROGRAM = RecordKind(
 ARRAY = RecordKind(
     "Array",
     "An argument or a result as callers see it: `leaf` is its number among the program's\n"
-    "parameters or results, -1 for a token that is none; `type` that of PJRT. Where devices have\n"
-    "shards, `dims` are those of one, `whole` those of the array, `offsets` say where each begins.",
+    "parameters or results, -1 for a token that is none; `type` that of PJRT; `dims` are those of\n"
+    "what a device has.",
     {
         **_numbers("leaf", "is_donated", "type", "memory_kind"),
-        **_ranges("dims", "layout", "sharding", "whole", "offsets"),
+        **_ranges("dims", "layout", "sharding"),
     },
 )
 SHARD_SPEC = RecordKind(
     "ShardSpec",
     "How a parameter or result of the entry stands on devices, as it was given.",
-    {**_ranges("dims", "offsets", "sharding", "whole"), **_numbers("memory_kind")},
+    {**_ranges("sharding"), **_numbers("memory_kind")},
 )
 LAUNCH_SPEC = RecordKind(
     "LaunchSpec",

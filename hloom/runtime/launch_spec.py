@@ -15,18 +15,10 @@ MEMORY_SPACES = (0, 5, 6)
 
 @dataclass(frozen=True)
 class ShardSpec:
-    """How an array stands on the devices: without offsets, each has the whole.
+    """How an array stands on the devices, of each of which the program sees its part."""
 
-    `whole` is given where the program computes a shard, and not the whole.
-    """
-
-    dims: tuple[int, ...] = ()
-    """Of a shard."""
-    offsets: tuple[tuple[int, ...], ...] = ()
-    """Where the shard of each device begins."""
     sharding: bytes = b""
-    """The same as a serialized OpSharding."""
-    whole: tuple[int, ...] = ()
+    """A serialized OpSharding; nothing where each device has the whole."""
     memory_kind: int = 0
     """Its number in MEMORY_KINDS."""
 
@@ -46,12 +38,11 @@ class LaunchSpec:
     """Ids, replica by replica; none where the caller says it at each run."""
     is_portable: bool = False
     arguments: tuple[ShardSpec, ...] = ()
-    """Nothing where all are whole and in the devices' memory. A program of several partitions is
-    run once on whole arrays, unless devices run it together."""
+    """Nothing where all are whole and in the devices' memory."""
     results: tuple[ShardSpec, ...] = ()
     together: Patience | None = None
-    """Each device runs the program on its own arrays, and waits for the others so long; None: one
-    run for all, or none has to do with others."""
+    """How long devices wait for one another; None: none has to do with others, which one of several
+    partitions always has."""
 
     def placed(self, shape: ProgramShape) -> ProgramShape:
         """The shape of the program with the memory spaces of arguments and results."""

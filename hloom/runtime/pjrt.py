@@ -8,8 +8,8 @@ bytes, numbers, or an error, all of which are copied at once.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
-from ctypes import CFUNCTYPE, c_char_p, c_double, c_int, c_int64, c_void_p
+from collections.abc import Callable
+from ctypes import CFUNCTYPE, byref, c_char_p, c_double, c_int, c_int64, c_void_p
 from typing import Any
 
 from hloom.base.guarding import GUARDING
@@ -31,8 +31,8 @@ PJRT_QUESTIONS = ("program", "cost", "saved", "options", "steps")
 """What is asked about a program, by number."""
 
 
-class RawPart(ctypes.Structure):
-    """hl_pjrt_part."""
+class RawProgram(ctypes.Structure):
+    """hl_pjrt_program."""
 
     _fields_ = [
         ("handle", c_int64),
@@ -86,20 +86,11 @@ class Reply:
     def __init__(self, handle: int) -> None:
         self._handle = c_void_p(handle)
 
-    def program(
-        self,
-        executor: AnyExecutor,
-        handle: int,
-        launch_spec: LaunchSpec,
-        manual_computations: Sequence[tuple[AnyExecutor, LaunchSpec]] = (),
-    ) -> None:
-        """`manual_computations` are the programs of one device that this one calls, by number."""
-        parts = [
-            (executor, handle, launch_spec),
-            *[(part, 0, where) for part, where in manual_computations],
-        ]
-        raw = (RawPart * len(parts))(*[_part(*each) for each in parts])
-        library().hl_pjrt_reply_program(self._handle, raw, c_int64(len(parts)))
+    def program(self, executor: AnyExecutor, handle: int, launch_spec: LaunchSpec) -> None:
+        section = launch_section(executor.program, launch_spec)
+        expected = int(min(sequence_ns(executor.program.thunks, SHORT_CALLS), 1e18))
+        raw = RawProgram(handle, executor.loaded.handle, section, len(section), expected)
+        library().hl_pjrt_reply_program(self._handle, byref(raw))
 
     def bytes(self, data: bytes) -> None:
         library().hl_pjrt_reply_bytes(self._handle, data, c_int64(len(data)))
@@ -110,12 +101,6 @@ class Reply:
     def error(self, status: int, message: str) -> None:
         text = message.encode(errors="replace").replace(b"\0", b"?")
         library().hl_pjrt_reply_error(self._handle, c_int64(status), text)
-
-
-def _part(executor: AnyExecutor, handle: int, launch_spec: LaunchSpec) -> RawPart:
-    section = launch_section(executor.program, launch_spec)
-    expected = int(min(sequence_ns(executor.program.thunks, SHORT_CALLS), 1e18))
-    return RawPart(handle, executor.loaded.handle, section, len(section), expected)
 
 
 # What answers must stay as long as the process: the native side keeps pointers to it.

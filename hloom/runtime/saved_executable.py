@@ -1,12 +1,10 @@
 """Saved executables: a program in the saved form with all that JAX, or a C program, asks of it.
 
-To the program come where it runs, the compile options, its HLO, and the code of one device that it
-calls, each as a saved executable itself.
+To the program come where it runs, the compile options and its HLO.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from hloom.program.container import Piece, Section, malformed, opened, sealed
@@ -25,7 +23,6 @@ class SavedExecutable(NamedTuple):
     launch_spec: LaunchSpec
     options: bytes
     module: memoryview
-    manual_computations: list[memoryview]
 
 
 def executable_to_bytes(
@@ -33,26 +30,20 @@ def executable_to_bytes(
     launch_spec: LaunchSpec,
     options: bytes,
     module: bytes,
-    manual_computations: Sequence[bytes] = (),
 ) -> bytes:
-    """The bytes of an executable; those of its manual computations were made so, too."""
+    """The bytes of an executable."""
     sections = [
         *program_sections(program, {"name": program.name}),
         Section(SectionKind.LAUNCH, [launch_section(program, launch_spec)]),
         Section(SectionKind.OPTIONS, [options]),
         Section(SectionKind.MODULE, [module]),
-        *[Section(SectionKind.MANUAL, [computation]) for computation in manual_computations],
     ]
     return sealed(sorted(sections, key=lambda section: section.kind))
 
 
 def executable_from_bytes(data: Piece) -> SavedExecutable:
-    """What is in these bytes; `HloError` where they are no saved executable, or damaged.
-
-    Regions are checked when they are read.
-    """
-    sections_ = opened(data, crc32)
-    sections = dict(sections_)
+    """What is in these bytes; `HloError` where they are no saved executable, or damaged."""
+    sections = dict(opened(data, crc32))
     for kind in (SectionKind.LAUNCH, SectionKind.OPTIONS, SectionKind.MODULE):
         if kind not in sections:
             raise malformed(f"a saved program has no {kind.name.lower()}, so is no executable")
@@ -61,5 +52,4 @@ def executable_from_bytes(data: Piece) -> SavedExecutable:
         launch_spec_of_section(sections[SectionKind.LAUNCH]),
         bytes(sections[SectionKind.OPTIONS]),
         sections[SectionKind.MODULE],
-        [section for kind, section in sections_ if kind == SectionKind.MANUAL],
     )

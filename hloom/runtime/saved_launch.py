@@ -7,7 +7,6 @@ The native side of the plugin reads it of programs that are compiled here and of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -93,17 +92,14 @@ def _cut(
 def _array(to: SectionWriter, leaf: Leaf, shard_spec: ShardSpec) -> dict[str, Any]:
     number, shape, is_donated = leaf
     dims = () if shape.is_token else shape.dims
-    is_cut = bool(shard_spec.offsets)
     return {
         "leaf": number,
         "is_donated": is_donated,
         "type": TYPES["token" if shape.is_token else shape.dtype.name],
         "memory_kind": shard_spec.memory_kind,
-        "dims": to.numbers(shard_spec.dims if is_cut else dims),
+        "dims": to.numbers(dims),
         "layout": to.text(_layout(shape)),
         "sharding": to.text(shard_spec.sharding),
-        "whole": to.numbers((shard_spec.whole or dims) if is_cut else ()),
-        "offsets": to.numbers([x for place in shard_spec.offsets for x in place]),
     }
 
 
@@ -115,14 +111,7 @@ def _layout(shape: Shape) -> str:
 
 def _shard_specs(to: SectionWriter, shard_specs: Sequence[ShardSpec]) -> Range:
     rows: list[Mapping[str, Any]] = [
-        {
-            "dims": to.numbers(s.dims),
-            "offsets": to.numbers([x for place in s.offsets for x in place]),
-            "sharding": to.text(s.sharding),
-            "whole": to.numbers(s.whole),
-            "memory_kind": s.memory_kind,
-        }
-        for s in shard_specs
+        {"sharding": to.text(s.sharding), "memory_kind": s.memory_kind} for s in shard_specs
     ]
     return to.records(SHARD_SPEC, rows)
 
@@ -165,13 +154,4 @@ def _patience(limits_ms: Sequence[int]) -> Patience | None:
 
 
 def _shard_spec(reader: SectionReader, row: Any) -> ShardSpec:
-    dims, flat = reader.numbers(row.dims), reader.numbers(row.offsets)
-    shard_spec = ShardSpec(
-        dims, (), reader.bytes(row.sharding), reader.numbers(row.whole), row.memory_kind
-    )
-    if not flat:
-        return shard_spec
-    if not dims or len(flat) % len(dims):
-        raise ValueError(f"{len(flat)} numbers say where shards of rank {len(dims)} begin")
-    places = [flat[k : k + len(dims)] for k in range(0, len(flat), len(dims))]
-    return replace(shard_spec, offsets=tuple(places))
+    return ShardSpec(reader.bytes(row.sharding), row.memory_kind)

@@ -51,7 +51,6 @@ ALLOWED = {
     "passes/layout/layout_normalization.py": "whose layouts the caller or a host has to find",
     "passes/layout/reshape_to_bitcast.py": "what the pass looks at: its own subject",
     "passes/simplify/constant_folding.py": "what makes much out of little",
-    "plugin/sharded.py": "StableHLO's names, in a door that sees no declarations",
     "program/thunks/collective.py": "numbers that native code has for exchanges",
     "targets/cpu/lower/collective_fold.py": "kinds of thunks, not opcodes",
     "targets/cpu/lower/loop_steps.py": "what this target writes in line",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import jax
@@ -14,6 +15,8 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.shard_alike import shard_alike
 from jax.sharding import NamedSharding
 from jax_cases_devices import GRID, P, mesh, spread
+
+from hloom.passes.partition import whole_program
 
 
 def case_partitioned_product():
@@ -238,3 +241,38 @@ def case_partitioned_shard_alike_in_a_loop():
     y = jax.jit(f)(x)
     assert y.sharding.is_equivalent_to(NamedSharding(over, P("x")), 2)
     np.testing.assert_array_equal(np.asarray(y), np.full_like(GRID, 8))
+
+
+def case_partitioned_in_spite_of_a_fault():
+    """Where hloom has a fault every device computes the whole, regions and parts of arrays stay."""
+    over = mesh(2, 2)
+    seen: list[float] = []
+
+    def region(part):
+        return part * lax.axis_index("x") + lax.psum(part.sum(), "y")
+
+    def f(x):
+        cut = jax.shard_map(region, mesh=over, in_specs=P("x", "y"), out_specs=P("x", "y"))
+        return cut(jnp.sin(x)) @ x.T
+
+    def faulty(*_):
+        raise KeyError("planted")
+
+    x = spread(GRID, over, "x", "y")
+    wanted = np.asarray(jax.jit(f)(x))
+    right = whole_program.partition_module
+    whole_program.partition_module, os.environ["HLOOM_STRICT"] = faulty, "0"
+    try:
+        exe = jax.jit(lambda x: f(x) + 0, out_shardings=NamedSharding(over, P("x"))).lower(x)
+        exe = exe.compile()
+        refused = ""
+        try:
+            jax.jit(lambda x: (jax.debug.callback(seen.append, x.sum()), x)[1])(x)
+        except jax.errors.JaxRuntimeError as error:
+            refused = str(error)
+    finally:
+        whole_program.partition_module = right
+    np.testing.assert_allclose(np.asarray(exe(x)), wanted, rtol=1e-4, atol=1e-5)
+    assert " all-gather(" in exe.as_text() and exe.output_shardings.spec == P("x")
+    assert exe.memory_analysis().argument_size_in_bytes == GRID.nbytes // 4
+    assert "hloom has a fault" in refused and "planted" in refused and not seen

@@ -13,8 +13,8 @@ from hloom.program.saved_form import HEAD, SECTION, SectionKind
 SECTIONS = (
     Section(SectionKind.LABELS, [b"a" * 65, b"", b"b"]),
     Section(SectionKind.PROGRAM, []),
-    Section(SectionKind.MANUAL, [sealed([Section(SectionKind.OBJECTS, [b"in", b"side"])])]),
-    Section(SectionKind.MANUAL, [b"another"]),
+    Section(SectionKind.MODULE, [sealed([Section(SectionKind.OBJECTS, [b"in", b"side"])])]),
+    Section(SectionKind.CONSTANTS, [b"another"]),
     Section(SectionKind.CONSTANTS, [b"last"]),
 )
 DATA = sealed(SECTIONS)
@@ -33,7 +33,7 @@ def test_what_was_sealed_is_there():
     size, headers = section_headers(DATA)
     assert size == len(DATA)
     assert all(p.at % 64 == 0 for p in headers)
-    assert all(p.at % 4096 == 0 for p in headers[2:])
+    assert all(p.at % 4096 == 0 for p in headers[3:])
     assert whole(sealed([])) == []
 
 

@@ -18,7 +18,7 @@ STRUCTURES = {
     "hl_problem": loaded_program.RawProblem,
     "hl_argument": loaded_program.RawArray,
     "hl_result": loaded_program.RawArray,
-    "hl_pjrt_part": pjrt.RawPart,
+    "hl_pjrt_program": pjrt.RawProgram,
     "hl_pjrt_compiler": pjrt.RawCompiler,
 }
 READ_IN_PART = {"hl_context"}
@@ -62,5 +62,5 @@ def test_structures_are_laid_out_alike():
 
 
 def test_a_difference_is_seen():
-    done = compiles(assertions(changed=("hl_pjrt_part", "launch_spec")))
+    done = compiles(assertions(changed=("hl_pjrt_program", "launch_spec")))
     assert done.returncode != 0 and "static assertion failed" in done.stderr.replace("_", " ")

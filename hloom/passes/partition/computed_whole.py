@@ -24,6 +24,7 @@ from hloom.ir.values.padding import Padding
 from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.ir.values.slices import Slices
 from hloom.passes.partition.spmd_partitioner import keep_fitting_aliases
+from hloom.passes.sharding.shardy_importer import ShardyImporter
 from hloom.rewrite.build import RuleBuilder
 from hloom.types.dtype import S32
 from hloom.types.literal import Literal
@@ -42,6 +43,7 @@ def computed_whole(module: Module) -> Module:
     its own whose parts are not known by their shardings.
     """
     whole = copy_module(module)
+    ShardyImporter().run(whole)
     _check(whole)
     entry, root = whole.entry, whole.entry.root
     parameters = [_stated(p.sharding, p.shape) for p in entry.parameters]
@@ -227,7 +229,8 @@ class _Edges:
             zero = b.constant(Literal.of(np.zeros((), x.shape.dtype.numpy), x.shape.with_dims(())))
             x = b.emit("pad", x, zero, padding=Padding.of(*[(0, m, 0) for m in missing]))
         starts = np.array(tiles, np.int32).reshape(self.devices, rank) * np.array(sizes, np.int32)
-        table = b.constant(Literal.of(starts.astype(np.int32)))
+        of = shape(S32, starts.shape).with_default_layouts()
+        table = b.constant(Literal.of(starts.astype(np.int32), of))
         here = b.emit("convert", b.emit("partition-id"), shape=shape(S32, ()))
         none = b.constant(Literal.of(np.int32(0)))
         row = b.emit("dynamic-slice", table, here, none, dynamic_slice_sizes=(1, rank))

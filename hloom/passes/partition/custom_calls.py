@@ -1,5 +1,5 @@
 """Custom calls: the borders of regions that the program cuts by itself, annotations, and the rest,
-which is computed whole, or by one device where its sharding says so."""
+which is computed whole, or by one device where its sharding says so or it has effects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from hloom.passes.partition.partitioner import (
     as_it_is,
     partitions,
     refused,
-    refused_effect,
     replicated,
 )
 from hloom.passes.partition.tiling import Axes, Tiling
@@ -40,12 +39,10 @@ def custom_call(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
         return [x.seen(want) if walk.region <= set(x.manual) else _same_at_all(walk, i, x, want)]
     if walk.region == set(walk.mesh.axes):
         return as_it_is(walk, i)
-    if only_device(i) is not None and not walk.region:
+    if i.has_side_effect or (only_device(i) is not None and not walk.region):
         return on_one_device(walk, i)
     if target in PLACED and len(i.operands) == 1 and i.shape.is_array and not i.shape.is_dynamic:
         return by_factors(walk, i, Loops.pointwise([i.operands[0].shape], [i.shape]))
-    if i.has_side_effect:
-        return refused_effect(walk, i)
     if batch_dimensions(i):
         return _batched(walk, i)
     return replicated(walk, i, f"nothing says how {target} is cut")

@@ -1,4 +1,4 @@
-"""What is not only a value: feeds, random numbers with a state, calls that one device makes."""
+"""What is not only a value: feeds, random numbers with a state, what one device does for all."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ def only_device(i: Instruction) -> int | None:
 
 @partitions("infeed")
 def infeed(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
-    """Every device reads its part from its own queue."""
-    if i.sharding is None or only_device(i) is not None:
+    """Every device reads its part from its own queue, or the one that it is given to reads all."""
+    if i.sharding is None:
         raise refused(i, _UNSAID, "give it a sharding for all devices: each reads its part")
+    if only_device(i) is not None:
+        return on_one_device(walk, i)
     tilings = _evenly(walk, i, i.sharding, i.shape)
     shape = walk.local_shape(i.shape, tilings)
     fed = walk.b.emit_like(i, [walk.whole(i.operands[0])], shape)
@@ -45,9 +47,11 @@ def infeed(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
 
 @partitions("outfeed")
 def outfeed(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
-    """Every device writes its part to its own queue."""
-    if i.sharding is None or only_device(i) is not None:
+    """Every device writes its part to its own queue, or the one that it is given to writes all."""
+    if i.sharding is None:
         raise refused(i, _UNSAID, "give it a sharding for all devices: each writes its part")
+    if only_device(i) is not None:
+        return on_one_device(walk, i)
     data = i.operands[0]
     tilings = _evenly(walk, i, i.sharding, data.shape)
     parts = [v.get(t) for v, t in zip(walk.values[data], tilings, strict=True)]
@@ -121,13 +125,17 @@ def everywhere(b: Emitter, x: Instruction, device: int, axes: frozenset[int]) ->
     bits = _bits_type(own)
     if bits is not own:
         x = b.emit("bitcast-convert", x, shape=x.shape.with_dtype(bits))
-    along = tuple(sorted(axes))
-    numbers = b.mesh.indices(along)
-    first = b.of_device([int(n == numbers[device]) for n in numbers])
+    first = b.of_device([int(is_it) for is_it in _placed_as(b, device, axes)])
     here = b.spread(b.compared(first, b.scalar(1, S32), "EQ"), x.shape.dims)
     x = b.select(here, x, b.spread(b.zero(bits), x.shape.dims))
-    x = b.all_reduce(x, along, "or")
+    x = b.all_reduce(x, tuple(sorted(axes)), "or")
     return x if bits is own else b.emit("bitcast-convert", x, shape=x.shape.with_dtype(own))
+
+
+def _placed_as(b: Emitter, device: int, axes: frozenset[int]) -> list[bool]:
+    """Of each device whether it is where that one is along some axes."""
+    numbers = b.mesh.indices(tuple(sorted(axes)))
+    return [n == numbers[device] for n in numbers]
 
 
 def _bits_type(of: DType) -> DType:
@@ -135,10 +143,10 @@ def _bits_type(of: DType) -> DType:
 
 
 def on_one_device(walk: Walk, i: Instruction) -> list[TiledValue]:
-    """One device makes the call, inside of a conditional; all get its result. Tokens go through
-    the conditional on every device."""
-    device = only_device(i)
-    assert device is not None
+    """One device does it, inside of a conditional, and all get its result: the one that its
+    sharding names, else the first one of each place along manual axes. Tokens go through the
+    conditional on every device."""
+    device = only_device(i) or 0
     leaves = [leaf for s in (*(x.shape for x in i.operands), i.shape) for leaf in s.leaves()]
     if any(not leaf.is_token and (not leaf.is_array or leaf.is_dynamic) for leaf in leaves):
         raise refused(i, "one device is to run it, and it has run-time sizes")
@@ -147,16 +155,14 @@ def on_one_device(walk: Walk, i: Instruction) -> list[TiledValue]:
     b = walk.b
     bundle = b.tuple(*[walk.whole(x) for x in i.operands])
     branches = (_calling(walk, i, bundle.shape), _giving_zeros(walk, i, bundle.shape))
-    index = b.of_device([int(d != device) for d in range(walk.mesh.device_count)])
+    axes = frozenset(walk.mesh.axes) - walk.region
+    index = b.of_device([int(not is_it) for is_it in _placed_as(b, device, axes)])
     call = b.emit("conditional", index, bundle, bundle, called=branches, shape=i.shape)
-    everything = frozenset(walk.mesh.axes)
     values = walk.results(i, call, [nothing_cut(s) for s in i.shape.leaves()])
     return [
         v
         if v.shape.is_token
-        else walk.result(
-            v.shape, nothing_cut(v.shape), everywhere(b, v.whole(), device, everything), w
-        )
+        else walk.result(v.shape, nothing_cut(v.shape), everywhere(b, v.whole(), device, axes), w)
         for v, w in zip(values, walk.wanted(i))
     ]
 

@@ -15,6 +15,7 @@ from hloom.ir.values.sharding_data import split_array
 from hloom.ir.verify import verify
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.partition.computed_whole import computed_whole
+from hloom.passes.partition.notes import Replicated
 from hloom.passes.partition.partitioner import Partitioner
 from hloom.passes.partition.spmd_partitioner import (
     SpmdPartitioner,
@@ -38,26 +39,35 @@ OPTIONAL = frozenset([p.name for p in (*PREPARED, CLEANED)])
 def partitioned(module: Module, faults: list[Fault] | None = None) -> Module:
     """What each partition runs, where the module says that it is to be partitioned
     (`use_spmd_partitioning`) and is not yet; else the module itself. It is not changed.
+    `faults`: see `partitioned_anyway`."""
+    if not (module.use_spmd_partitioning and is_partitionable(module)):
+        return module
+    return partitioned_anyway(module, faults)[0]
+
+
+def partitioned_anyway(
+    module: Module, faults: list[Fault] | None
+) -> tuple[Module, list[Replicated]]:
+    """What each partition runs, whatever the module says of itself, and what is computed whole in
+    it, and why. The module is not changed.
 
     `faults` gets hloom's own, and what was done instead: a pass left out, or every device computes
     the whole program; None: a fault is raised as it is.
     """
-    if not (module.use_spmd_partitioning and is_partitionable(module)):
-        return module
     left_out: set[str] = set()
     while True:
         cut = copy_module(module)
         try:
-            partition_in_place(cut, frozenset(left_out))
+            run = partition_in_place(cut, frozenset(left_out))
             verify(cut)
-            return cut
+            return cut, run.replicated
         except Exception as error:
             # What is refused for want of a pass that was left out is no matter of the program's.
             if faults is None or not (is_fault(error) or left_out):
                 raise
             culprit = culprit_of(error) or Culprit("pass", SpmdPartitioner.name)
             if culprit.name not in OPTIONAL - left_out:
-                return _computed_whole(module, error, culprit, faults)
+                return _computed_whole(module, error, culprit, faults), []
             left_out.add(culprit.name)
             faults.append(Fault.of(error, culprit, "that pass was left out"))
 

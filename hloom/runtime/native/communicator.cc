@@ -57,22 +57,16 @@ const Operation& Operations::parsed(const int64_t* description, const char* name
   return made;
 }
 
-const Operations::Clique& Operations::clique(const Operation& operation, int64_t device,
-                                             const std::vector<int64_t>* first) {
+const Operations::Clique& Operations::clique(const Operation& operation, int64_t device) {
   std::lock_guard<std::mutex> guard(mutex_);
-  auto& slot = known_[{&operation, device, first}];
+  auto& slot = known_[{&operation, device}];
   if (slot != nullptr) return *slot;
   slot = std::make_unique<Clique>();
   for (const std::vector<int64_t>& group : operation.groups) {
     if (std::find(group.begin(), group.end(), device) == group.end()) continue;
     Clique& made = *slot;
-    for (int64_t member : group) {
-      int64_t place = first == nullptr ? member : (*first)[member];
-      made.is_ambiguous |=
-          std::find(made.members.begin(), made.members.end(), place) != made.members.end();
-      made.members.push_back(place);
-    }
-    // Places have their own order where devices speak for others; groups of pairs have none.
+    made.members = group;
+    // Groups of pairs have no order.
     bool has_order =
         operation.kind != Exchanging::kPermute && operation.kind != Exchanging::kPermuteSlices;
     if (!has_order) std::sort(made.members.begin(), made.members.end());

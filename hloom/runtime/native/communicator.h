@@ -65,20 +65,17 @@ class Operations {
   const Operation& parsed(const int64_t* description, const char* name);
   int64_t cliques() const { return cliques_.load(); }
 
-  // The members of a device's group, and its number among them; empty: it is in none. `first`: for
-  // each device another that speaks for it, null where each does for itself.
+  // The members of a device's group, and its number among them; empty: it is in none.
   struct Clique {
     std::vector<int64_t> members;
     size_t own = 0;
-    bool is_ambiguous = false;  // two members are the same place
   };
-  const Clique& clique(const Operation& operation, int64_t device,
-                       const std::vector<int64_t>* first);
+  const Clique& clique(const Operation& operation, int64_t device);
 
  private:
   std::mutex mutex_;
   std::map<const int64_t*, std::unique_ptr<Operation>> operations_;
-  std::map<std::tuple<const Operation*, int64_t, const void*>, std::unique_ptr<Clique>> known_;
+  std::map<std::pair<const Operation*, int64_t>, std::unique_ptr<Clique>> known_;
   std::atomic<int64_t> cliques_{0};
 };
 

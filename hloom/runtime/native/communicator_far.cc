@@ -224,7 +224,7 @@ std::pair<int64_t, int64_t> Far::own_steps(const Fold& fold) const {
 }
 
 void Far::send_folded(const Exchange& e) const {
-  const auto& [operation, visit, first, level] = e.key;
+  const auto& [operation, visit, first] = e.key;
   std::vector<Part> all = folded_parts(e, span_->own());
   for (int process : processes_) {
     int64_t size = total_bytes(all), at = 0;
@@ -256,7 +256,7 @@ bool Far::take_folded(const Exchange& e, const std::map<int, Bytes>& letters) co
 }
 
 void Far::send_operands(const Exchange& e) const {
-  const auto& [operation, visit, first, level] = e.key;
+  const auto& [operation, visit, first] = e.key;
   for (int process : processes_) {
     std::vector<Part> all = parts(e, span_->own(), process);
     int64_t size = total_bytes(all), at = 0;
@@ -312,7 +312,7 @@ bool Far::take_operands(Exchange* e, std::map<int, Bytes>* letters) {
 // -- what the run does with letters
 
 Meeting::FarKey Meeting::far_key(const Exchange& exchange) {
-  const auto& [operation, visit, first, level] = exchange.key;
+  const auto& [operation, visit, first] = exchange.key;
   return {operation->number, visit, first};
 }
 
@@ -422,11 +422,10 @@ void Meeting::receive(int process, const Letter& letter, Bytes data) {
       return complete_if_folded(&part);
     }
     case LetterKind::kMail: {
-      auto& mail = mail_[{n[0], n[1], n[2], 0}];
+      auto& mail = mail_[{n[0], n[1], n[2]}];
       mail.push_back({std::move(data), letter.size_bytes});
       for (InProcess* seat : seats_)
-        if (seat->device_ == n[2] && seat->level_ == 0 && seat->waits_for_sender_ == n[1])
-          let_go(seat);
+        if (seat->device_ == n[2] && seat->waits_for_sender_ == n[1]) let_go(seat);
       return;
     }
     case LetterKind::kAbort:

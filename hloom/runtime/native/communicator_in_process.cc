@@ -36,17 +36,10 @@ void Exchange::fail(const std::string& message) {
 
 // -- a device
 
-InProcess::InProcess(Meeting* meeting, Operations* operations, int64_t device, InProcess* outer,
-                     const std::vector<int64_t>* first)
-    : meeting_(meeting),
-      operations_(operations),
-      device_(device),
-      level_(outer == nullptr ? 0 : outer->level_ + 1),
-      outer_(outer),
-      first_(first) {
+InProcess::InProcess(Meeting* meeting, Operations* operations, int64_t device)
+    : meeting_(meeting), operations_(operations), device_(device) {
   std::lock_guard<std::mutex> guard(meeting->mutex_);
   meeting->seats_.push_back(this);
-  if (outer != nullptr) ++outer->inside_;
 }
 
 void InProcess::begin(hl_context* context) {
@@ -81,8 +74,7 @@ void InProcess::end(int32_t status, const std::string& message) {
   auto& seats = meeting_->seats_;
   seats.erase(std::find(seats.begin(), seats.end(), this));
   has_clock_ = false;
-  if (level_ == 0) meeting_->ended_[device_] = true;
-  if (outer_ != nullptr) --outer_->inside_;
+  meeting_->ended_[device_] = true;
   if (context_ != nullptr) {
     __atomic_store_n(&context_->cancel, 0, __ATOMIC_RELAXED);
     of(context_)->communicator = nullptr;
@@ -102,20 +94,16 @@ int32_t InProcess::told(int32_t status, const std::string& message) {
 
 int32_t InProcess::start(const int64_t* description, const char* name, void* const* pointers) {
   const Operation& operation = operations_->parsed(description, name);
-  const Operations::Clique& clique = operations_->clique(operation, device_, first_);
+  const Operations::Clique& clique = operations_->clique(operation, device_);
   if (clique.members.empty()) return start_in_no_group(operation, pointers);
-  if (clique.is_ambiguous)
-    return told(HL_UNIMPLEMENTED,
-                std::string(name) + " is over axes that no region around it names [region]");
   Meeting::Lock lock(meeting_->mutex_);
   while (meeting_->stopped_ == device_ && meeting_->status_ == HL_OK) changed_.wait(lock);
   if (meeting_->status_ != HL_OK) return told(meeting_->status_, meeting_->message_);
-  int64_t visit = meeting_->visits_[{&operation, device_, level_}]++;
-  Meeting::Key key{&operation, visit, clique.members[0], level_};
+  int64_t visit = meeting_->visits_[{&operation, device_}]++;
+  Meeting::Key key{&operation, visit, clique.members[0]};
   auto& slot = meeting_->exchanges_[key];
   if (slot == nullptr) {
-    slot = std::make_unique<Exchange>(operation, clique.members, first_,
-                                      level_ == 0 ? meeting_->span_ : nullptr);
+    slot = std::make_unique<Exchange>(operation, clique.members, meeting_->span_);
     slot->key = std::move(key);
   }
   Exchange* exchange = slot.get();
@@ -204,7 +192,7 @@ bool InProcess::finish(Exchange* exchange, std::string* error) {
 int32_t InProcess::send(int64_t channel, int64_t target, const void* data, int64_t bytes) {
   Meeting::Lock lock(meeting_->mutex_);
   if (meeting_->status_ != HL_OK) return told(meeting_->status_, meeting_->message_);
-  const Span* span = level_ == 0 ? meeting_->span_ : nullptr;
+  const Span* span = meeting_->span_;
   if (span != nullptr && span->is_far(target)) {
     if (!span->send_mail(channel, device_, target, data, bytes)) return cannot_send(target, bytes);
     return HL_OK;
@@ -212,10 +200,9 @@ int32_t InProcess::send(int64_t channel, int64_t target, const void* data, int64
   Bytes copy = new_bytes(bytes);
   if (copy == nullptr) return cannot_send(target, bytes);
   if (bytes > 0) memcpy(copy.get(), data, bytes);
-  meeting_->mail_[{channel, device_, target, level_}].push_back({std::move(copy), bytes});
+  meeting_->mail_[{channel, device_, target}].push_back({std::move(copy), bytes});
   for (InProcess* seat : meeting_->seats_)
-    if (seat->device_ == target && seat->level_ == level_ && seat->waits_for_sender_ == device_)
-      meeting_->let_go(seat);
+    if (seat->device_ == target && seat->waits_for_sender_ == device_) meeting_->let_go(seat);
   return HL_OK;
 }
 
@@ -229,7 +216,7 @@ int32_t InProcess::cannot_send(int64_t target, int64_t bytes) {
 int32_t InProcess::receive(int64_t channel, int64_t source, void* data, int64_t bytes,
                            const char* name) {
   Meeting::Lock lock(meeting_->mutex_);
-  auto& mail = meeting_->mail_[{channel, source, device_, level_}];
+  auto& mail = meeting_->mail_[{channel, source, device_}];
   while (mail.empty()) {
     if (meeting_->status_ != HL_OK) return told(meeting_->status_, meeting_->message_);
     waits_for_sender_ = source;
@@ -335,7 +322,7 @@ Meeting::Work Meeting::work_so_far() const {
 
 bool Meeting::is_anybody_working(const Work& before, int64_t waited_ns) const {
   for (const InProcess* seat : seats_) {
-    if (seat->waits_at_ != nullptr || seat->inside_ > 0) continue;
+    if (seat->waits_at_ != nullptr) continue;
     auto known = before.seats.find(seat);
     int64_t worked = seat->processor_ns() - (known == before.seats.end() ? 0 : known->second);
     if (worked > waited_ns / kBusyPart) return true;
@@ -366,13 +353,11 @@ void Meeting::fail_if_vain() {
   bool is_everybody = true;
   std::string all;
   for (const InProcess* seat : seats_) {
-    if (seat->inside_ > 0) continue;
     if (seat->waits_at_ == nullptr) {
       is_everybody = false;
       continue;
     }
     all += (all.empty() ? "" : "; ") + waiting(*seat);
-    if (seat->level_ > 0) continue;
     std::vector<int64_t> gone;
     for (int64_t device : missing(*seat)) {
       if (ended_[device]) gone.push_back(device);

@@ -32,22 +32,19 @@ class InProcess;
 // What the members of a group have put down for one operation. Who is there does the work: shares
 // of it are taken by whoever waits, so that nobody waits for one that computes.
 struct Exchange {
-  Exchange(const Operation& operation, const std::vector<int64_t>& members,
-           const std::vector<int64_t>* first, const Span* span)
+  Exchange(const Operation& operation, const std::vector<int64_t>& members, const Span* span)
       : operation(operation),
         members(members),
-        first(first),
         pointers(members.size()),
         seats(members.size()),
         far(operation, members, span) {}
 
   const Operation& operation;
   const std::vector<int64_t> members;
-  const std::vector<int64_t>* const first;   // as their seats have it
   std::vector<std::vector<void*>> pointers;  // of each member: operands, results, functions
   std::vector<InProcess*> seats;             // null: it has not come, or never will here
   Far far;
-  std::tuple<const Operation*, int64_t, int64_t, int64_t> key;
+  std::tuple<const Operation*, int64_t, int64_t> key;
   size_t arrived = 0, departed = 0;
   // Done here: all shares are; complete: what others have folded has come, too.
   bool is_ready = false, is_done_here = false, is_complete = false;
@@ -65,13 +62,10 @@ struct Exchange {
 int64_t shares_of(const Exchange& exchange);
 void do_share(Exchange* exchange, int64_t share);
 
-// A device of a run, or a place of a region inside one of them: levels tell those apart.
+// A device of a run.
 class InProcess final : public Communicator {
  public:
-  // `first`: for each device the one that speaks for it; null: each does for itself. `outer`: whose
-  // thread runs a region of which this is a place.
-  InProcess(Meeting* meeting, Operations* operations, int64_t device, InProcess* outer = nullptr,
-            const std::vector<int64_t>* first = nullptr);
+  InProcess(Meeting* meeting, Operations* operations, int64_t device);
   InProcess(const InProcess&) = delete;
   InProcess& operator=(const InProcess&) = delete;
 
@@ -91,8 +85,6 @@ class InProcess final : public Communicator {
   int64_t waited_ns() const override { return waited_ns_; }
   int64_t device() const override { return device_; }
 
-  Meeting& meeting() { return *meeting_; }
-
  private:
   // Ends the run for want of memory, with the mutex held.
   int32_t cannot_send(int64_t target, int64_t bytes);
@@ -105,9 +97,7 @@ class InProcess final : public Communicator {
   Meeting* meeting_;
   Operations* operations_;
   hl_context* context_ = nullptr;
-  const int64_t device_, level_;
-  InProcess* const outer_;
-  const std::vector<int64_t>* first_;
+  const int64_t device_;
   clockid_t clock_ = 0;
   bool has_clock_ = false, is_over_ = false;
   int64_t waited_ns_ = 0;  // by its own thread alone
@@ -117,8 +107,6 @@ class InProcess final : public Communicator {
   const char* waits_at_ = nullptr;       // null: it computes
   const Exchange* waits_for_ = nullptr;  // null: for a device that sends
   int64_t waits_for_sender_ = -1;
-  int64_t inside_ =
-      0;  // places of regions inside it that run: it waits for them, as for nobody else
 };
 
 // One run of all devices; `span`: which of them are in other processes, null where none is.
@@ -141,9 +129,9 @@ class Meeting final : public Receiver {
  private:
   friend class InProcess;
   using Lock = std::unique_lock<std::mutex>;
-  // The operation, how often a member has been there, the first member, the level.
-  using Key = std::tuple<const Operation*, int64_t, int64_t, int64_t>;
-  using Address = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // channel, source, target, level
+  // The operation, how often a member has been there, the first member.
+  using Key = std::tuple<const Operation*, int64_t, int64_t>;
+  using Address = std::tuple<int64_t, int64_t, int64_t>;  // channel, source, target
   struct Work {
     std::map<const InProcess*, int64_t> seats;
     std::vector<int64_t> processes;
@@ -184,7 +172,7 @@ class Meeting final : public Receiver {
   std::vector<InProcess*> seats_;
   std::vector<bool> ended_;
   std::map<Key, std::unique_ptr<Exchange>> exchanges_;
-  std::map<std::tuple<const Operation*, int64_t, int64_t>, int64_t> visits_;
+  std::map<std::pair<const Operation*, int64_t>, int64_t> visits_;
   std::map<Address, std::deque<Mail>> mail_;
   std::map<FarKey, FarPart> far_;
   int64_t stopped_ = -1;

@@ -155,10 +155,9 @@ void all_to_all_tuple(Exchange* e, int64_t array, size_t member) {
 // The member that sends to this one; -1: none. Pairs of devices stand behind `from`.
 int64_t source_of(const Exchange& e, size_t member, size_t from) {
   const std::vector<int64_t>& pairs = e.operation.numbers;
-  auto place = [&](int64_t device) { return e.first == nullptr ? device : (*e.first)[device]; };
   for (size_t k = from; k + 1 < pairs.size(); k += 2) {
-    if (place(pairs[k + 1]) != e.members[member]) continue;
-    auto at = std::find(e.members.begin(), e.members.end(), place(pairs[k]));
+    if (pairs[k + 1] != e.members[member]) continue;
+    auto at = std::find(e.members.begin(), e.members.end(), pairs[k]);
     if (at != e.members.end()) return at - e.members.begin();
   }
   return -1;

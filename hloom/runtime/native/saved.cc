@@ -16,7 +16,7 @@ const char* const kWrongSum =
     "the checksum of a saved program is wrong: it was altered; copy it again, or compile it again";
 
 uint64_t begin_after(uint64_t at, uint32_t kind) {
-  uint64_t alignment = kind == kConstants || kind == kManual ? kPage : kAlignment;
+  uint64_t alignment = kind == kConstants ? kPage : kAlignment;
   return (at + alignment - 1) / alignment * alignment;
 }
 

@@ -9,12 +9,12 @@
 namespace hloom::saved {
 
 inline constexpr char kMagic[] = "hloomexe";
-inline constexpr uint32_t kVersion = 3;
+inline constexpr uint32_t kVersion = 4;
 inline constexpr uint32_t kByteOrder = 0x1020304;
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint32_t kMostSections = 4096;
 inline constexpr int64_t kNowhere = -1;
-enum SectionKind : uint32_t { kLabels = 1, kProgram = 2, kObjects = 3, kThunks = 4, kLaunch = 5, kOptions = 6, kModule = 7, kManual = 8, kConstants = 9 };
+enum SectionKind : uint32_t { kLabels = 1, kProgram = 2, kObjects = 3, kThunks = 4, kLaunch = 5, kOptions = 6, kModule = 7, kConstants = 8 };
 enum AllocationKind : int64_t { kParameterMemory, kConstantMemory, kOutputMemory, kTempMemory };
 
 // Where in its section something stands, and how many of it there are.
@@ -233,7 +233,7 @@ static_assert(offsetof(Program, argument_shapes) == 256);
 static_assert(offsetof(Program, argument_names) == 272);
 static_assert(offsetof(Program, result_names) == 288);
 
-// An argument or a result as callers see it: `leaf` is its number among the program's parameters or results, -1 for a token that is none; `type` that of PJRT. Where devices have shards, `dims` are those of one, `whole` those of the array, `offsets` say where each begins.
+// An argument or a result as callers see it: `leaf` is its number among the program's parameters or results, -1 for a token that is none; `type` that of PJRT; `dims` are those of what a device has.
 struct Array {
   int64_t leaf;
   int64_t is_donated;
@@ -242,10 +242,8 @@ struct Array {
   Range dims;
   Range layout;
   Range sharding;
-  Range whole;
-  Range offsets;
 };
-static_assert(sizeof(Array) == 112);
+static_assert(sizeof(Array) == 80);
 static_assert(offsetof(Array, leaf) == 0);
 static_assert(offsetof(Array, is_donated) == 8);
 static_assert(offsetof(Array, type) == 16);
@@ -253,23 +251,15 @@ static_assert(offsetof(Array, memory_kind) == 24);
 static_assert(offsetof(Array, dims) == 32);
 static_assert(offsetof(Array, layout) == 48);
 static_assert(offsetof(Array, sharding) == 64);
-static_assert(offsetof(Array, whole) == 80);
-static_assert(offsetof(Array, offsets) == 96);
 
 // How a parameter or result of the entry stands on devices, as it was given.
 struct ShardSpec {
-  Range dims;
-  Range offsets;
   Range sharding;
-  Range whole;
   int64_t memory_kind;
 };
-static_assert(sizeof(ShardSpec) == 72);
-static_assert(offsetof(ShardSpec, dims) == 0);
-static_assert(offsetof(ShardSpec, offsets) == 16);
-static_assert(offsetof(ShardSpec, sharding) == 32);
-static_assert(offsetof(ShardSpec, whole) == 48);
-static_assert(offsetof(ShardSpec, memory_kind) == 64);
+static_assert(sizeof(ShardSpec) == 24);
+static_assert(offsetof(ShardSpec, sharding) == 0);
+static_assert(offsetof(ShardSpec, memory_kind) == 16);
 
 // Where a program runs; the first thing in its section.
 struct LaunchSpec {

@@ -45,18 +45,60 @@ def test_all_devices_have_the_numbers_that_the_first_one_drew(opcode: str) -> No
     assert opcode == "state" or len(np.unique(found[0])) > 20
 
 
-def test_one_device_makes_a_call_that_is_given_to_it() -> None:
+@pytest.mark.parametrize(
+    ("said", "device"), [(", sharding={{maximal device=2}, {maximal device=2}}", 2), ("", 0)]
+)
+def test_one_device_makes_a_call_that_has_effects(said: str, device: int) -> None:
     made = cut(
         X
-        + """  c = (f32[8,4], s32[3]) custom-call(x), custom_call_target="effect",
-    custom_call_has_side_effect=true, sharding={{maximal device=2}, {maximal device=2}}
+        + f"""  c = (f32[8,4], s32[3]) custom-call(x), custom_call_target="effect",
+    custom_call_has_side_effect=true{said}
   e = f32[8,4] get-tuple-element(c), index=0
-  ROOT y = f32[8,4] add(x, e), sharding={devices=[4,1]<=[4]}"""
+  ROOT y = f32[8,4] add(x, e), sharding={{devices=[4,1]<=[4]}}"""
     )
     (call,) = [i for i in made.instructions() if i.opcode == "custom-call"]
     (conditional,) = [i for i in made.instructions() if i.opcode == "conditional"]
-    assert call.parent is conditional.called[0]
+    assert call.parent is conditional.called[0] and call.operands[0].shape.dims == (8, 4)
     assert not [i for i in conditional.called[1].instructions if i.opcode == "custom-call"]
+    tables = [i.attrs.literal.array for i in made.instructions() if i.opcode == "constant"]
+    assert any(x.shape == (4,) and list(np.flatnonzero(x == 0)) == [device] for x in tables)
+
+
+def test_in_a_region_the_first_device_of_each_place_makes_such_a_call() -> None:
+    made = cut(
+        """  x = f32[8,4] parameter(0), sharding={devices=[2,2]<=[4]}
+  s = f32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[2,2]<=[4]}
+  m = f32[4,4] custom-call(s), custom_call_target="SPMDFullToShardShape",
+    sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual}}
+  c = f32[4,4] custom-call(m), custom_call_target="effect", custom_call_has_side_effect=true
+  t = f32[4,4] custom-call(c), custom_call_target="Sharding",
+    sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual}}
+  ROOT y = f32[8,4] custom-call(t), custom_call_target="SPMDShardToFullShape",
+    sharding={devices=[2,2]<=[4]}"""
+    )
+    (call,) = [i for i in made.instructions() if i.opcode == "custom-call"]
+    assert call.operands[0].shape.dims == (4, 4)  # whole along the axis that is not manual
+    (together,) = [i for i in made.instructions() if i.opcode == "all-reduce"]
+    assert made.num_partitions == 4
+    assert {frozenset(g) for g in together.attrs.replica_groups.groups} == {
+        frozenset((0, 1)),
+        frozenset((2, 3)),
+    }
+
+
+def test_one_device_reads_what_is_fed_to_it() -> None:
+    made = cut(
+        X
+        + """  t = token[] after-all()
+  i = (f32[8,4], token[]) infeed(t), sharding={{maximal device=1}, {maximal device=1}}
+  d = f32[8,4] get-tuple-element(i), index=0
+  k = token[] get-tuple-element(i), index=1
+  o = token[] outfeed(d, k), outfeed_shape=f32[8,4], sharding={maximal device=3}
+  ROOT y = f32[8,4] add(d, x), sharding={devices=[4,1]<=[4]}"""
+    )
+    fed = {i.opcode: i for i in made.instructions() if i.opcode in ("infeed", "outfeed")}
+    assert fed["infeed"].shape.elements[0].dims == (8, 4)
+    assert all({c.opcode for c in i.parent.callers} == {"conditional"} for i in fed.values())
 
 
 @pytest.mark.parametrize(
@@ -81,11 +123,6 @@ def test_feeds_are_cut_as_they_say(sharding: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            'ROOT y = f32[8,4] custom-call(x), custom_call_target="f",\n'
-            "  custom_call_has_side_effect=true",
-            "every device would have them",
-        ),
         (
             "t = token[] after-all()\n  i = (f32[8,4], token[]) infeed(t)\n"
             "  ROOT d = f32[8,4] get-tuple-element(i), index=0",

@@ -17,7 +17,7 @@ typedef struct {
   const void* launch_spec;
   int64_t launch_spec_size;
   int64_t expected_ns;  // how long a run takes on one thread, by a guess; -1: who knows
-} hl_pjrt_part;
+} hl_pjrt_program;
 
 typedef struct hl_pjrt_reply hl_pjrt_reply;
 
@@ -55,8 +55,7 @@ void hl_pjrt_drain(void);
 int64_t hl_pjrt_live_objects(int64_t* counts, int64_t most);
 
 // How functions of the table answer.
-// The program, then code of one device that it calls (manual.cc).
-void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_part* parts, int64_t count);
+void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_program* program);
 void hl_pjrt_reply_bytes(hl_pjrt_reply* reply, const char* bytes, int64_t size);
 void hl_pjrt_reply_number(hl_pjrt_reply* reply, const char* name, double value);
 void hl_pjrt_reply_error(hl_pjrt_reply* reply, int64_t code, const char* message);

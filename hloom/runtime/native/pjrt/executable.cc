@@ -59,12 +59,6 @@ PJRT_Error* loaded(PJRT_Client* client, const Ref<Program>& program, PJRT_Loaded
     executable->logical.push_back(
         {static_cast<int>(k / program->partitions), static_cast<int>(k % program->partitions)});
   }
-  if (executable->is_spread() && program->is_whole())
-    return failuref(
-        PJRT_Error_Code_UNIMPLEMENTED,
-        "%s cannot be partitioned (the log `hloom` says why), and arrays that are spread "
-        "over several processes can be brought together in none [partition]",
-        program->name.c_str());
   *made = executable.release();
   return nullptr;
 }
@@ -275,27 +269,6 @@ PJRT_Error* Executable_OutputMemoryKinds(PJRT_Executable_OutputMemoryKinds_Args*
   return nullptr;
 }
 
-namespace {
-
-// Bytes that one device gives up as arguments and gets as results of the same shape.
-int64_t aliased_bytes(const Program& program) {
-  if (!program.is_whole()) return program.core->alias_bytes;
-  std::vector<bool> is_taken(program.results.size(), false);
-  int64_t bytes = 0;
-  for (const Array& given : program.arguments) {
-    for (size_t k = 0; k < program.results.size() && given.is_donated; ++k) {
-      const Result& made = program.results[k];
-      if (is_taken[k] || made.type != given.type || made.dims != given.dims) continue;
-      is_taken[k] = true;
-      bytes += given.size;
-      break;
-    }
-  }
-  return bytes;
-}
-
-}  // namespace
-
 PJRT_Error* Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryStats_Args* a) {
   const Program& program = *a->executable->program;
   a->generated_code_size_in_bytes = hl_program_code_bytes(program.core.get());
@@ -304,7 +277,7 @@ PJRT_Error* Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryS
   for (const Array& array : program.results) a->output_size_in_bytes += array.size;
   if (program.results.size() != 1)  // a tuple's table, as the built-in backend counts it
     a->output_size_in_bytes += static_cast<int64_t>(program.results.size() * sizeof(void*));
-  a->alias_size_in_bytes = aliased_bytes(program);
+  a->alias_size_in_bytes = program.core->alias_bytes;
   a->temp_size_in_bytes = program.core->temporary_bytes;
   a->host_generated_code_size_in_bytes = a->host_argument_size_in_bytes = 0;
   a->host_output_size_in_bytes = a->host_alias_size_in_bytes = a->host_temp_size_in_bytes = 0;

@@ -58,8 +58,8 @@ class HereRun {
 
   // Runs it, and gives the outputs their memory.
   int finish(std::string* message) {
-    context_->device = run_.place != nullptr ? run_.place->ordinal : run_.device->description->id;
-    if (run_.place != nullptr) run_.place->own->begin(context_);
+    context_->device = run_.own != nullptr ? run_.own->device() : run_.device->description->id;
+    if (run_.own != nullptr) run_.own->begin(context_);
     context_->user = const_cast<Run*>(&run_);
     hloom::of(context_)->user_data = &run_.user_data;
     if (run_.transfers != nullptr) hloom::of(context_)->transfers = run_.transfers;
@@ -69,7 +69,7 @@ class HereRun {
       int code = execution_.run(context_);
       remember(now_ns() - begin);
       if (code != 0) *message = hl_context_message(context_);
-      if (run_.place != nullptr) run_.place->own->end(code, *message);
+      if (run_.own != nullptr) run_.own->end(code, *message);
       if (code != 0) return code;
     }
     if (execution_.hand_out(&problem_) != 0) return told(message);
@@ -483,7 +483,7 @@ PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
                     "%s runs on %zu devices, arguments for %zu were given [device-count]",
                     program->name.c_str(), wanted, a->num_devices);
   if (PJRT_Error* error = fits_memory(*program)) return error;
-  if (program->is_whole() || program->is_together) {
+  if (program->is_together) {
     if (a->options->num_send_ops > 0 || a->options->num_recv_ops > 0)
       return failuref(PJRT_Error_Code_UNIMPLEMENTED,
                       "%s runs on several devices at once, without host callbacks [host-callback]",

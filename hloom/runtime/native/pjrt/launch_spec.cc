@@ -44,13 +44,13 @@ class LaunchReader {
   // do so there.
   static bool has_bytes(const Array& array, int64_t bytes) {
     if (packed_bits(array.type) == 0) return array.size <= bytes;
-    return array.size == bytes || (array.is_cut() && array.whole_size == bytes);
+    return array.size == bytes;
   }
 
-  // How long devices that run it together wait for one another: nothing, where they do not.
+  // How long devices wait for one another: nothing, where one has nothing to do with others.
   bool read_patience(const int64_t* limits_ms, int64_t count) {
     constexpr int64_t kMostMs = INT64_MAX / 1'000'000;
-    if (count != 0 && count != 3) return false;
+    if (count != 3 && (count != 0 || program_.partitions > 1)) return false;
     for (int64_t k = 0; k < count; ++k)
       if (limits_ms[k] < 0 || limits_ms[k] > kMostMs) return false;
     program_.is_together = count == 3;
@@ -75,11 +75,9 @@ class LaunchReader {
   }
 
   bool read_array(const saved::Array& row, Array* array) {
-    const int64_t *dims = in_.numbers(row.dims), *whole = in_.numbers(row.whole),
-                  *offsets = in_.numbers(row.offsets);
-    if (dims == nullptr || whole == nullptr || offsets == nullptr || !is_type(row.type) ||
-        row.dims.count > kMostRank || row.memory_kind < 0 || row.memory_kind >= kMemoryKinds ||
-        row.leaf < -1)
+    const int64_t* dims = in_.numbers(row.dims);
+    if (dims == nullptr || !is_type(row.type) || row.dims.count > kMostRank ||
+        row.memory_kind < 0 || row.memory_kind >= kMemoryKinds || row.leaf < -1)
       return false;
     int64_t rank = row.dims.count;
     array->leaf = row.leaf;
@@ -92,25 +90,7 @@ class LaunchReader {
     array->size = bytes_of(array->type, dims, rank);
     std::string layout(in_.text(row.layout));
     array->layout = layout.empty() ? row_major(rank) : layout_of(layout, rank);
-    if (array->layout == nullptr) return false;
-    return row.offsets.count == 0 || read_shards(row, whole, offsets, array);
-  }
-
-  // Where each device's shard begins, inside of the whole.
-  bool read_shards(const saved::Array& row, const int64_t* whole, const int64_t* offsets,
-                   Array* array) {
-    int64_t rank = row.dims.count;
-    if (row.whole.count != rank || row.offsets.count != rank * program_.partitions ||
-        program_.partitions < 2 || !has_size(array->type, whole, rank))
-      return false;
-    for (int64_t k = 0; k < row.offsets.count; ++k) {
-      int64_t d = k % rank, begin = offsets[k];
-      if (begin < 0 || begin > whole[d] || array->dims[d] > whole[d] - begin) return false;
-    }
-    array->whole.assign(whole, whole + rank);
-    array->whole_size = bytes_of(array->type, whole, rank);
-    array->offsets.assign(offsets, offsets + row.offsets.count);
-    return true;
+    return array->layout != nullptr;
   }
 
   // Whether the program gets each of its arguments from one array, and results are in their order.

@@ -38,18 +38,7 @@ PJRT_Error* loaded(std::string_view bytes, Ref<Program>* program) {
     std::string rule = problem.rule.empty() ? "" : " [" + problem.rule + "]";
     return failure(problem.status, problem.text + rule);
   }
-  Ref<Program> held;
-  if (PJRT_Error* error = with_launch_spec(core.get(), file.section(saved::kLaunch), &held))
-    return error;
-  for (const auto& [kind, section] : file.sections) {
-    if (kind != saved::kManual) continue;
-    Ref<Program> computation;
-    if (PJRT_Error* failed = loaded(section, &computation)) return failed;
-    held->calls_host |= computation->calls_host;
-    held->manual_computations.push_back(std::move(computation));
-  }
-  *program = std::move(held);
-  return nullptr;
+  return with_launch_spec(core.get(), file.section(saved::kLaunch), program);
 }
 
 // The bytes behind the message that jaxlib puts before what `serialize` gives: its length, itself.

@@ -78,8 +78,6 @@ std::string name_of(const Step& step, const StepNames& names) {
   return found != names.end() ? found->second : "kernel";
 }
 
-Program* root_of(const Run& run) { return run.root != nullptr ? run.root : run.program; }
-
 int64_t wall_minus_steady_ns() {
   timespec wall;
   clock_gettime(CLOCK_REALTIME, &wall);
@@ -102,7 +100,7 @@ void Span::end() {
 void RunSpan::begin(const Run& run, hl_context* context) {
   run_ = &run;
   context_ = context;
-  have_names(root_of(run));
+  have_names(run.program);
   steps_.most = kMostEvents;
   hloom::of(context)->steps = &steps_;
   begin_ns_ = now_ns();
@@ -110,7 +108,7 @@ void RunSpan::begin(const Run& run, hl_context* context) {
 
 void RunSpan::end() {
   hloom::of(context_)->steps = nullptr;
-  const StepNames& names = names_of(root_of(*run_));
+  const StepNames& names = names_of(run_->program);
   Event run{};
   run.begin_ns = begin_ns_;
   run.end_ns = now_ns();

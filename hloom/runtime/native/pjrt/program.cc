@@ -25,7 +25,7 @@ void forget(int64_t handle) {
     compiler->call_soon(compiler->released, nullptr);
 }
 
-Ref<Program> made(const hl_pjrt_part& part, hl_pjrt_reply* reply) {
+Ref<Program> made(const hl_pjrt_program& part, hl_pjrt_reply* reply) {
   Ref<Program> program;
   std::string_view launch_spec(static_cast<const char*>(part.launch_spec), part.launch_spec_size);
   if (PJRT_Error* error = with_launch_spec(part.program, launch_spec, &program)) {
@@ -102,16 +102,8 @@ HL_API void hl_pjrt_drain() {
   for (hloom::pjrt::Queue* queue : all) hloom::pjrt::drain(queue);
 }
 
-HL_API void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_part* parts, int64_t count) {
-  hloom::pjrt::Ref<hloom::pjrt::Program> program = hloom::pjrt::made(parts[0], reply);
-  for (int64_t k = 1; k < count && program; ++k) {
-    hloom::pjrt::Ref<hloom::pjrt::Program> computation = hloom::pjrt::made(parts[k], reply);
-    if (computation == nullptr) return;
-    program->expected_ns = -1;
-    program->calls_host |= computation->calls_host;
-    program->manual_computations.push_back(std::move(computation));
-  }
-  reply->program = std::move(program);
+HL_API void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_program* program) {
+  reply->program = hloom::pjrt::made(*program, reply);
 }
 
 HL_API void hl_pjrt_reply_bytes(hl_pjrt_reply* reply, const char* bytes, int64_t size) {

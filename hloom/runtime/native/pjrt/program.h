@@ -30,13 +30,6 @@ struct Array {
   const Layout* layout;  // of a shard as of the whole
   int memory_kind;
   std::string sharding;
-  // Where a device has a shard only: sizes of the whole, its bytes, and where each shard begins.
-  std::vector<int64_t> whole, offsets;
-  int64_t whole_size;
-
-  bool is_cut() const { return !whole.empty(); }
-  // Where the shard of a device begins.
-  const int64_t* begin(size_t device) const { return offsets.data() + device * dims.size(); }
 };
 
 using Result = Array;
@@ -58,12 +51,10 @@ struct Program : Live<Program> {
   int64_t replicas = 1, partitions = 1;
   std::vector<int64_t> devices;
   bool calls_host = false, is_portable = false;
-  // Each device runs it on its own arrays, and waits for the others so long (`patience`).
+  // Devices have to do with one another in it, and wait so long (`patience`).
   bool is_together = false;
   Patience patience;
-  bool is_whole() const { return partitions > 1 && !is_together; }  // one run for all devices
-  std::vector<Ref<Program>> manual_computations;
-  Operations operations;  // the collectives of the code of one device
+  Operations operations;  // its collectives
 
   // How long a run takes, remembered: short ones are not worth another thread. Before the first run
   // there is a guess, or -1.
@@ -74,17 +65,6 @@ struct Program : Live<Program> {
   std::unique_ptr<StepNames> step_names;  // null: nobody has asked yet (profiler.cc)
 };
 
-// Where the code of one device runs: a position of a manual computation, and of those around it.
-struct MeshPosition {
-  struct Level {
-    const std::vector<int64_t>* of_device;  // the place of each device of the program
-    int64_t ordinal;
-  };
-  std::vector<Level> levels;  // the outermost first
-  InProcess* own;             // through which it meets the others
-  int ordinal;
-};
-
 // One execution. Arrays are the caller's.
 struct Run {
   Program* program;
@@ -92,29 +72,9 @@ struct Run {
   Ref<Storage>* inputs;   // one per argument; those that it has run with are null
   Ref<Storage>* outputs;  // one per result, to be filled
   hloom::UserDataList user_data;
-  // Of the code of one device: its position in which manual computation. Null: of a program of whole arrays.
-  const MeshPosition* place = nullptr;
-  Program* root = nullptr;  // whose manual computations it calls; null: its own
+  InProcess* own = nullptr;  // through which it meets the other devices; null: it does not
   const hl_host_transfers* transfers = nullptr;  // the host's callbacks; null: it gave none
 };
-
-// Another device before `device` that has the same part; `device` itself: none has.
-size_t first_with(const Array& array, size_t device);
-// Copies a shard to its place in the whole array, or back.
-void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole);
-// Runs a program on every device at the same time, with arrays `d * count + k` of device d and number
-// k; inputs are null afterwards.
-// Those in other processes, if there are any, run there: `span`.
-struct Together {
-  std::vector<PJRT_Device*> devices;  // of this process
-  std::vector<int64_t> positions;     // which each is of the program's
-  int64_t count;                      // of the program's, wherever
-  std::unique_ptr<Span> span;         // null: all are here
-};
-int run_each(Program* program, const Together& together, Ref<Storage>* inputs,
-             Ref<Storage>* outputs, const hloom::UserDataList& user_data, std::string* message);
-// Makes hloom's handler of manual computations known to the registry of custom calls.
-void register_manual();
 
 // Runs it here; its inputs are there. A code, with a message if it is not 0. Inputs are null afterwards.
 int execute(Run* run, std::string* message);
@@ -160,7 +120,7 @@ enum class RunsOn { kCaller, kProgram };
 RunsOn runs_on(const Program& program, const PJRT_Device* device, bool are_ready);
 // Waits for storages; the code and message of one that failed.
 int wait_for(const Ref<Storage>* storages, size_t count, std::string* message);
-// One run for all devices of an executable: on whole arrays, or of each on its own.
+// One run of all devices of an executable, at the same time, each on its own arrays.
 PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* arguments);
 
 Program* retained(Program* program);

@@ -19,7 +19,6 @@ PJRT_TABLE(HL_MISSING)
 namespace {
 
 PJRT_Api made() {
-  register_manual();
   PJRT_Api api{};
   api.struct_size = sizeof(PJRT_Api);
   api.extension_start = extensions();
