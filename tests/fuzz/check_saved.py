@@ -138,14 +138,14 @@ def programs() -> tuple[bytes, ...]:
 
 @cache
 def executables() -> tuple[bytes, ...]:
-    """The same with what JAX and the native side ask; the last has another as its region."""
-    made: list[bytes] = []
-    for data in programs():
-        regions = made[:1] if len(made) + 1 == len(TEXTS) else []
-        launch_spec = LaunchSpec("fingerprint", frozenset())
-        program = program_from_bytes(data)
-        made.append(executable_to_bytes(program, launch_spec, b"options", b"module", regions))
-    return tuple(made)
+    """The same with what JAX and the native side ask."""
+    launch_spec = LaunchSpec("fingerprint", frozenset())
+    return tuple(
+        [
+            executable_to_bytes(program_from_bytes(data), launch_spec, b"options", b"module")
+            for data in programs()
+        ]
+    )
 
 
 def loaded_here(data: bytes) -> None:
@@ -195,8 +195,7 @@ def loaded_natively(data: bytes) -> None:
 
 def unpacked_here(data: bytes | memoryview) -> None:
     """Everything in a saved executable that Python reads of it but JAX's own words."""
-    for computation in executable_from_bytes(data).manual_computations:
-        unpacked_here(computation)
+    executable_from_bytes(data)
 
 
 FORMS: dict[str, tuple[Callable[[], tuple[bytes, ...]], Callable[[bytes], None]]] = {
