@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Before the native library is loaded: tests/plugin/test_leaks.py asks how many there are.
 os.environ["HLOOM_COUNT_OBJECTS"] = "1"
@@ -20,6 +21,10 @@ from tests.pass_case import CaseFailed, cases, pass_from_text, product, run_case
 os.environ["HLOOM_CACHE"] = "0"
 # A fault of the compiler fails the test that meets it; those of recovery say otherwise.
 os.environ["HLOOM_STRICT"] = "1"
+
+# Whether a drawn example fails is not a matter of how busy the machine is.
+settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-speed")
 
 CASES = Path(__file__).parent / "passes"
 

@@ -110,19 +110,19 @@ def meshes(draw) -> Mesh:
     return Mesh(topology, MeshAxes(axes, None if ordered == tuple(range(count)) else ordered))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(devices())
 def test_a_device_reads_back(device):
     assert parse_device(show_device(device)) == device
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(topologies())
 def test_a_topology_reads_back(topology):
     assert parse_topology(topology.text) == topology
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(meshes())
 def test_a_mesh_reads_back_and_its_groups_cover_it(mesh):
     assert parse_mesh(mesh.text) == mesh

@@ -37,7 +37,7 @@ def counted(dims, t=np.int32):
 small_dims = st.lists(st.integers(0, 4), max_size=3)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=3), st.data())
 def test_pad(dims, data):
     number = st.integers(-3, 3)
@@ -59,7 +59,7 @@ def test_pad(dims, data):
     np.testing.assert_array_equal(found, expected)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(small_dims, st.data())
 def test_slice_reverse_transpose_broadcast(dims, data):
     x = counted(dims)

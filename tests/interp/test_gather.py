@@ -91,7 +91,7 @@ class Numbers:
 INDEX_TYPES = ["s8", "u8", "s16", "s32", "u32", "s64", "u64", "s4", "u2"]
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(st.data())
 def test_gather(data):
     n = Numbers(data)
@@ -130,7 +130,7 @@ COMBINERS = {
 }
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(st.data())
 def test_scatter(data):
     n = Numbers(data)

@@ -166,7 +166,7 @@ def test_sums_of_narrow_floats_are_rounded_once():
     assert found == 4096
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=3), st.data())
 def test_reduce_with_any_combiner_folds_left_to_right(dims, data):
     axes = data.draw(st.sets(st.integers(0, len(dims) - 1)))

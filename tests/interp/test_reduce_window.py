@@ -92,7 +92,7 @@ dimension = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(dimension, st.integers(0, 6))
 def test_covered_says_where_window_elements_lie(d, base):
     positions = d.output_size(base)
@@ -108,7 +108,7 @@ def test_covered_says_where_window_elements_lie(d, base):
 
 
 @pytest.mark.parametrize("small", [reduce_window.SMALL_WINDOW, 0])
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(dimension, st.integers(0, 6)), min_size=0, max_size=3), st.data())
 def test_reduce_window(small, drawn, data):
     """Both ways of computing it; SMALL_WINDOW = 0 forces doubling."""
@@ -202,7 +202,7 @@ def test_a_long_running_sum():
     np.testing.assert_allclose(found, np.cumsum(x.astype(np.float64)), rtol=1e-5, atol=1e-4)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

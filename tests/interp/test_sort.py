@@ -163,7 +163,7 @@ ODD_COMPARATORS = {
 
 @pytest.mark.parametrize("limit", [sort.LIBRARY_LENGTH, 0])
 @pytest.mark.parametrize("name", ODD_COMPARATORS)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 99), max_size=40), st.integers(1, 3))
 def test_any_comparator(name, limit, values, rows):
     """Both algorithms: with a limit of 0 no row is short enough for the library's."""

@@ -23,7 +23,7 @@ def is_topological(order):
     return all(at[x] < at[i] for i in order for x in (*i.operands, *i.control_predecessors))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_every_edit_is_seen(data):
     c = hloom.parse(TEXT).entry

@@ -59,7 +59,7 @@ BLOCKS = st.lists(
 
 @pytest.mark.parametrize("name", list(HEAPS))
 @given(blocks=BLOCKS, alignment=st.sampled_from([1, 64]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nothing_alive_together_overlaps(name, blocks, alignment):
     packing = HEAPS[name](blocks, alignment)
     assert packing.total_bytes >= live_bytes(blocks, alignment)

@@ -211,7 +211,7 @@ def test_a_donated_array_cannot_change_its_space():
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["best-fit", "first-fit"]), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_two_live_values_share_a_byte_and_spaces_hold_what_they_have(seed, heap, apart):
     module = Drawn(seed, 6).module()
     mark(module, seed, (1, 5), 0.5)

@@ -204,7 +204,7 @@ POOLS = {
 
 
 @pytest.mark.parametrize("kind", POOLS)
-@settings(deadline=None, max_examples=6)
+@settings(max_examples=6)
 @given(st.data())
 def test_pooling_and_its_gradient(kind, data):
     rank = data.draw(st.integers(1, 3))

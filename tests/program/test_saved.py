@@ -131,7 +131,7 @@ def test_labels_are_read_from_the_beginning():
 DATA = program_to_bytes(program(), {"name": "x"})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, len(DATA) - 1), st.integers(1, 255))
 def test_a_changed_byte_is_noticed(position, change):
     wrong = bytearray(DATA)

@@ -280,7 +280,7 @@ def test_large_literals_are_fast(which):
     assert same_bits(again.array, one.array)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.text(alphabet="{}(),. 0123456789-enaif/*x", max_size=24),
     st.sampled_from(["f32[2]", "s8[2,2]", "c64[]", "pred[3]", "(f32[], s4[2])", "f32[80]"]),
@@ -293,7 +293,7 @@ def test_any_text_is_a_literal_or_a_parse_error(text, shape_text):
     assert literal_from_text(show_literal(found), found.shape) == found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.floats(width=64), max_size=100) | st.lists(st.integers(-(2**63), 2**63 - 1)),
     st.booleans(),

@@ -224,7 +224,7 @@ SHAPES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(SHAPES)
 def test_every_shape_reads_back_as_itself(one):
     assert shape_from_text(one.text) is one
@@ -232,7 +232,7 @@ def test_every_shape_reads_back_as_itself(one):
     assert one.compatible(shape_from_text(one.text_without_layout))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet="f32s4b()[]{}<=?,:TSEP*#01 /token", max_size=30))
 def test_any_text_is_a_shape_or_a_parse_error(text):
     try:

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hloom.base.diagnostics import ParseError
@@ -117,7 +117,6 @@ def roles(dims, types, devices):
     return found
 
 
-@settings(deadline=None)
 @given(tiled_parts())
 def test_normal_form_keeps_the_meaning(parts):
     dims, types, devices = parts
@@ -140,7 +139,6 @@ def test_normal_form_keeps_the_meaning(parts):
         assert read(sharding.text) == sharding
 
 
-@settings(deadline=None)
 @given(tiled_parts())
 def test_iota_and_list_are_the_same(parts):
     dims, types, devices = parts
@@ -156,7 +154,6 @@ def test_iota_and_list_are_the_same(parts):
         assert a.same(other) == same
 
 
-@settings(deadline=None)
 @given(tiled_parts(), st.data())
 def test_tiles_cover_the_value(parts, data):
     dims, types, devices = parts
