@@ -38,7 +38,7 @@ def as_stored(e: Elements, i: Instruction, value: Result) -> Result:
 def as_in_memory(e: Elements, value: Value) -> Value:
     """The number that a load would find after a store."""
     kind = value.dtype
-    if not (kind.is_floating and kind.bits == 16):
+    if not kind.is_half:
         return value
     attrs = {"exponent_bits": kind.exponent_bits, "mantissa_bits": kind.mantissa_bits}
     return e.builder.add("reduce-precision", (value,), value.type, attrs)

@@ -19,12 +19,6 @@ from hloom.kernel.kernel import Kernel, Param, Value
 from hloom.types.dtype import DType
 from hloom.types.shape import Shape
 
-
-def is_half(dtype: DType) -> bool:
-    """Whether it is a type of floats of 16 bits, which kernels compute with more digits."""
-    return dtype.is_floating and dtype.bits == 16
-
-
 ShapeIndex = tuple[int, ...]
 
 
@@ -68,7 +62,7 @@ class Body:
     def stored(self) -> frozenset[Instruction]:
         """Results of 16-bit floats of which others of the body are computed."""
         inside = set(self.instructions)
-        half = [x for x, index in self.roots if not index and is_half(x.shape.dtype)]
+        half = [x for x, index in self.roots if not index and x.shape.dtype.is_half]
         return frozenset(x for x in half if not inside.isdisjoint(x.users))
 
     @staticmethod

@@ -21,6 +21,7 @@ ELEMENTWISE = Trait(
     "same index (of bitcast-convert: where the types are equally wide)"
 )
 TRANSCENDENTAL = Trait("a function that takes many instructions of a machine for one element")
+DISCONTINUOUS = Trait("a function of floats that jumps: two numbers side by side, far apart")
 RETYPES = Trait("no arithmetic: a number in another type, or a part of one")
 COMMUTATIVE = Trait("f(x, y) is f(y, x)")
 ASSOCIATIVE = Trait("commutative, f(f(x, y), z) is f(x, f(y, z)) but for rounding; has a neutral")

@@ -36,9 +36,8 @@ Operations (`OPCODES` lists them with operand and block counts):
 
 A load is `far` if its mask may exclude tiles far outside of the buffer, which are not asked for.
 Complex tiles are tiles of c64 or c128. Narrow floats are computed in f32; with `excess_precision`
-only stores, bitcasts, explicit converts, is-finite and comparisons with what memory may hold round
-to types of 16 bits, and all but dots, folds and what blocks yield to narrower ones; without it
-every op does.
+only stores, bitcasts, explicit converts and reduce-precision round to types of 16 bits, and all but
+dots, folds and what blocks yield to narrower ones; without it every op does.
 """
 
 from __future__ import annotations

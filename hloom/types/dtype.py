@@ -39,6 +39,7 @@ class DType:
         "is_complex",
         "is_floating",
         "is_fp8",
+        "is_half",
         "is_integral",
         "is_pred",
         "is_signed",
@@ -71,6 +72,8 @@ class DType:
     is_floating: bool
     is_complex: bool
     is_fp8: bool
+    is_half: bool
+    """A float of 16 bits, which kernels compute with more digits."""
     is_sub_byte: bool
     """Narrower than a byte: the integers of 1, 2 and 4 bits and the floats of 4 and 6."""
     is_signed: bool
@@ -99,6 +102,7 @@ class DType:
         assign(self, "is_floating", kind == "float")
         assign(self, "is_complex", kind == "complex")
         assign(self, "is_fp8", kind == "float" and bits == 8)
+        assign(self, "is_half", kind == "float" and bits == 16)
         assign(self, "is_sub_byte", 0 < bits < 8)
         assign(self, "is_signed", kind == "signed")
         for field in ("exponent_bits", "mantissa_bits", "exponent_bias"):

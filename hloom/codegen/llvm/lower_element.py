@@ -161,14 +161,7 @@ def imag(low: KernelLowering, op: Op) -> Rows:
 
 
 def compare_(low: KernelLowering, op: Op) -> Rows:
-    """x DIRECTION y.
-
-    A number of 16 bits is compared with one that memory may hold, or that was chosen among such,
-    without further digits: `x == max(x)` is nowhere true if one side comes from memory and the
-    other one has digits that memory has not. A maximum is the same whether its elements are rounded
-    or it is. Two results of arithmetic, and one beside a constant, are compared as they are used:
-    `where(x >= y, sqrt(x - y), 0)` has no roots of what is negative.
-    """
+    """x DIRECTION y."""
     x, y = op.operands
     direction, order, dtype = op.attrs["direction"], op.attrs.get("order", ""), x.dtype
     if dtype.is_complex:
@@ -176,33 +169,10 @@ def compare_(low: KernelLowering, op: Op) -> Rows:
             raise low.refuse(op, f"{direction}: complex numbers have no order")
         return compare_complex(low, direction, low.of(x), low.of(y))
 
-    kept = low.kernel.excess_precision and dtype.is_floating and dtype.bits == 16
-    kept = kept and x is not y and not _is_constant(x) and not _is_constant(y)
-    kept = kept and not (_is_arithmetic(x) and _is_arithmetic(y))
-
     def apply(a: V, b: V) -> V:
-        if kept:
-            a, b = [rounded_through(low.e, v, dtype) for v in (a, b)]
         return compare(low, dtype, direction, order, a, b)
 
     return [low.each(apply, a, b) for a, b in zip(low.of(x), low.of(y))]
-
-
-def _is_constant(value: Value) -> bool:
-    op = value.op
-    while op is not None and op.opcode == "broadcast":
-        op = op.operands[0].op
-    return op is not None and op.opcode == "constant"
-
-
-def _is_arithmetic(value: Value) -> bool:
-    """Whether it is computed, and not chosen among others: but for its sign, its digits are own."""
-    op = value.op
-    while op is not None and op.opcode in ("abs", "negate"):
-        op = op.operands[0].op
-    if op is None or op.opcode in ("maximum", "minimum"):
-        return False
-    return op.opcode in UNARY or op.opcode in BINARY
 
 
 def select(low: KernelLowering, op: Op) -> Rows:

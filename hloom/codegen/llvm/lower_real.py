@@ -79,10 +79,7 @@ def clamp(low: KernelLowering, dtype: DType, least: V, x: V, most: V) -> V:
 
 
 def is_finite(low: KernelLowering, dtype: DType, x: V) -> V:
-    """Whether x is neither infinite nor NaN: in 16 bits more is infinite than in those computed
-    with."""
-    if low.kernel.excess_precision and dtype.bits == 16:
-        x = rounded_through(low.e, x, dtype)
+    """Whether x is neither infinite nor NaN."""
     return MATH["is-finite"](low.e, x)
 
 

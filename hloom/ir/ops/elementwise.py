@@ -8,6 +8,7 @@ from hloom.ir.op import Operand, op
 from hloom.ir.traits import (
     ANY_PRECISION,
     CHANGES_LAYOUT,
+    DISCONTINUOUS,
     ELEMENTWISE,
     MIXES_FLOATS,
     RETYPES,
@@ -105,7 +106,7 @@ class Cbrt(FloatFunction):
     result_accuracy: Accuracy = None
 
 
-@op("ceil", ELEMENTWISE)
+@op("ceil", ELEMENTWISE, DISCONTINUOUS)
 class Ceil(FloatFunction):
     """out[i] = smallest integer not below x."""
 
@@ -157,7 +158,7 @@ class ExponentialMinusOne(ComplexFunction):
     result_accuracy: Accuracy = None
 
 
-@op("floor", ELEMENTWISE)
+@op("floor", ELEMENTWISE, DISCONTINUOUS)
 class Floor(FloatFunction):
     """out[i] = largest integer not above x."""
 
@@ -167,7 +168,7 @@ class Imag(ComplexPart):
     """out[i] = imaginary part; 0 for real types."""
 
 
-@op("is-finite", ELEMENTWISE, ANY_PRECISION)
+@op("is-finite", ELEMENTWISE, DISCONTINUOUS, ANY_PRECISION)
 class IsFinite:
     """out[i] = whether x is neither infinite nor NaN; pred."""
 
@@ -238,12 +239,12 @@ class Real(ComplexPart):
     """out[i] = real part."""
 
 
-@op("round-nearest-afz", ELEMENTWISE)
+@op("round-nearest-afz", ELEMENTWISE, DISCONTINUOUS)
 class RoundNearestAfz(FloatFunction):
     """out[i] = nearest integer, halves away from zero."""
 
 
-@op("round-nearest-even", ELEMENTWISE)
+@op("round-nearest-even", ELEMENTWISE, DISCONTINUOUS)
 class RoundNearestEven(FloatFunction):
     """out[i] = nearest integer, halves to even."""
 
@@ -255,7 +256,7 @@ class Rsqrt(ComplexFunction):
     result_accuracy: Accuracy = None
 
 
-@op("sign", ELEMENTWISE)
+@op("sign", ELEMENTWISE, DISCONTINUOUS)
 class Sign:
     """out[i] = -1, 0 or 1 as x is below, at or above 0 (keeps -0 and NaN); x/|x| for complex."""
 

@@ -10,6 +10,7 @@ from hloom.ir.traits import (
     ASSOCIATIVE,
     CHANGES_LAYOUT,
     COMMUTATIVE,
+    DISCONTINUOUS,
     ELEMENTWISE,
     IDEMPOTENT,
     JOINS,
@@ -118,7 +119,7 @@ class Power(ArithmeticPair):
     """out[i] = x ** y."""
 
 
-@op("remainder", ELEMENTWISE)
+@op("remainder", ELEMENTWISE, DISCONTINUOUS)
 class Remainder(ArithmeticPair):
     """out[i] = remainder of truncating division, sign of x; x when an integer y is 0."""
 
@@ -148,7 +149,7 @@ class Xor(LogicalPair):
     """out[i] = bitwise exclusive or; logical for pred."""
 
 
-@op("compare", ELEMENTWISE)
+@op("compare", ELEMENTWISE, DISCONTINUOUS)
 class Compare:
     """out[i] = x[i] DIRECTION y[i], as pred; TOTALORDER orders -NaN < -inf < ... < -0 < 0 < ...
     < NaN.

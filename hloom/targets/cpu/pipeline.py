@@ -44,6 +44,7 @@ from hloom.passes.layout.layout_normalization import LayoutNormalization, row_ma
 from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
 from hloom.passes.layout.sub_byte_normalization import SubByteNormalization, bytes_inside
 from hloom.passes.layout.weight_panels import WeightPanels
+from hloom.passes.normalize.discontinuity_rounding import DiscontinuityRounding
 from hloom.passes.normalize.pad_folding import PadFolding
 from hloom.passes.normalize.while_loop_fresh_stacks import WhileLoopFreshStacks
 from hloom.passes.normalize.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
@@ -228,6 +229,7 @@ def cpu_pipeline(
             # Once it is plain which dimension is K, and before anything is fused.
             *splitters_for(device),
             ReshapeToBitcast(),  # what only renames memory is no work
+            DiscontinuityRounding(),  # the same digits in every kernel, once nothing removes it
             fusion_for(device, kinds),
             *taken_apart(apart),
             weight_panels_for(device),  # once it is plain which kernels read them

@@ -5,11 +5,6 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.codegen.llvm.lower import lower_kernel
-from hloom.kernel.build import KernelBuilder
-from hloom.kernel.kernel import PRED
-from hloom.types.dtype import dtype
-from tests.codegen.llvm.lowering import machines
 
 TYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
 CHAINS = {
@@ -54,23 +49,6 @@ def test_a_maximum_is_among_what_it_is_of(kind: str, chain: str, more: str) -> N
             assert (many >= 1).all(), (rows, columns, axis)
 
 
-@pytest.mark.parametrize("kind", TYPES)
-def test_only_comparisons_of_two_numbers_round(kind: str) -> None:
-    """Masks of gradients, which compare with 0, cost what they did."""
-    t = dtype(kind)
-    texts = []
-    for compared in (False, True):
-        b = KernelBuilder("k", (1,))
-        p, r = b.param("p", t, 16, "in"), b.param("r", PRED, 16, "out")
-        x = b.load(p, b.index(0), (16,), (1,))
-        other = x if compared else b.constant(t, 0, (16,))
-        b.store(r, b.index(0), b.compare("GT", b.binary("multiply", x, x), other), (1,))
-        b.finish()
-        texts.append(lower_kernel(b.kernel, machines()["host"]))
-    assert texts[1].count("\n") > texts[0].count("\n")
-    assert "fptrunc" not in texts[0]
-
-
 @pytest.mark.parametrize("count", [1, 16, 37, 5000])
 def test_what_is_infinite_in_16_bits_is(count: int) -> None:
     """Checks of scaled gradients in f16: 300 squared has digits to be computed with, and no f16."""
@@ -90,9 +68,37 @@ ENTRY e {{
     assert of_arguments.all()
 
 
+STEPS = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round-nearest-even": np.rint,
+    "round-nearest-afz": lambda y: np.copysign(np.floor(np.abs(y) + 0.5), y),
+    "convert": np.trunc,
+}
+
+
+@pytest.mark.parametrize("opcode", STEPS)
 @pytest.mark.parametrize("kind", TYPES)
-def test_what_a_comparison_with_a_constant_guards_is_what_was_compared(kind: str) -> None:
-    """Roots of what is positive: the number that was compared is the one that is used."""
+def test_functions_that_jump_see_what_memory_would_hold(kind: str, opcode: str) -> None:
+    """Of a hundred products in bf16 one was just below a whole number that memory holds."""
+    rng, n = np.random.default_rng(0), 20_011
+    x, w = ((rng.standard_normal(n) * 3).astype(TYPES[kind]) for _ in range(2))
+    result = "s32" if opcode == "convert" else kind
+    module = hloom.parse(f"""HloModule m
+ENTRY e {{
+  x = {kind}[{n}] parameter(0)
+  w = {kind}[{n}] parameter(1)
+  y = {kind}[{n}] multiply(x, w)
+  ROOT r = {result}[{n}] {opcode}(y)
+}}""")
+    found = np.asarray(hloom.compile(module)(x, w)).astype(np.float32)
+    np.testing.assert_array_equal(found, STEPS[opcode]((x * w).astype(np.float32)))
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_what_is_guarded_is_what_was_compared(kind: str) -> None:
+    """Roots of what is positive: the number that was compared is the one that is used. What is
+    left of a number is below one, and not negative."""
     rng, n = np.random.default_rng(0), 100_003
     x, w = ((rng.standard_normal(n) * 3).astype(TYPES[kind]) for _ in range(2))
     array = f"{kind}[{n}]"
@@ -108,9 +114,16 @@ ENTRY e {{
   c = pred[{n}] compare(y, tb), direction=GE
   d = {array} subtract(y, tb)
   s = {array} sqrt(d)
-  ROOT guarded = {array} select(c, s, zb)
+  guarded = {array} select(c, s, zb)
+  f = {array} floor(y)
+  g = {array} subtract(y, f)
+  rest = {array} sqrt(g)
+  ROOT r = ({array}, {array}) tuple(guarded, rest)
 }}""")
-    assert not np.isnan(np.asarray(hloom.compile(module)(x, w)).astype(np.float32)).any()
+    guarded, rest = (np.asarray(v).astype(np.float32) for v in hloom.compile(module)(x, w))
+    y = (x * w).astype(np.float32)
+    for found, square in ((guarded, np.where(y >= 2, y - 2, 0)), (rest, y - np.floor(y))):
+        np.testing.assert_allclose(found, np.sqrt(square), rtol=1e-2, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -144,3 +157,49 @@ ENTRY e {{
 }}""")
         found = np.asarray(hloom.compile(module)(x, w, v)).astype(np.float32)
         assert not np.isnan(found).any()
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_threshold_from_memory_guards_what_was_compared(kind: str) -> None:
+    """One side stands in memory, the other one is computed, and compared in a wider type, too."""
+    rng, n = np.random.default_rng(0), 100_003
+    x, w = ((rng.standard_normal(n) * 3).astype(TYPES[kind]) for _ in range(2))
+    least, array = (x * w)[::-1].copy(), f"{kind}[{n}]"
+    least[::2] = (x * w)[::2]
+    for wide in (kind, "f32"):
+        module = hloom.parse(f"""HloModule m
+ENTRY e {{
+  x = {array} parameter(0)
+  w = {array} parameter(1)
+  m = {array} parameter(2)
+  y = {array} multiply(x, w)
+  a = {wide}[{n}] convert(y)
+  b = {wide}[{n}] convert(m)
+  zero = {wide}[] constant(0)
+  zb = {wide}[{n}] broadcast(zero), dimensions={{}}
+  c = pred[{n}] compare(a, b), direction=GE
+  d = {wide}[{n}] subtract(a, b)
+  s = {wide}[{n}] sqrt(d)
+  ROOT guarded = {wide}[{n}] select(c, s, zb)
+}}""")
+        found = np.asarray(hloom.compile(module)(x, w, least)).astype(np.float32)
+        difference = (x * w).astype(np.float32) - least.astype(np.float32)
+        np.testing.assert_allclose(found, np.sqrt(np.maximum(difference, 0)), rtol=1e-2, atol=1e-3)
+
+
+def test_what_f16_holds_as_zero_is_no_divisor() -> None:
+    """1e-5 squared is above zero with further digits; one divided by it is infinite in f16."""
+    module = hloom.parse("""HloModule m
+ENTRY e {
+  x = f16[37] parameter(0)
+  y = f16[37] multiply(x, x)
+  zero = f16[] constant(0)
+  one = f16[] constant(1)
+  zb = f16[37] broadcast(zero), dimensions={}
+  ob = f16[37] broadcast(one), dimensions={}
+  c = pred[37] compare(y, zb), direction=NE
+  q = f16[37] divide(ob, y)
+  ROOT guarded = f16[37] select(c, q, zb)
+}""")
+    found = np.asarray(hloom.compile(module)(np.full(37, 1e-5, np.float16)))
+    np.testing.assert_array_equal(found, np.zeros(37))
