@@ -37,9 +37,9 @@ AGAIN_BYTES = 1 / 64
 """What one multiplication or element counts beside a byte communicated where it is done again, to
 receive nothing."""
 MOST_FORMS = 3
-MOST_REBUILT = 3
-"""So many operations are done anew of one another: prices of longer chains would be looked up again
-and again."""
+MOST_REBUILT, WIDE = 3, 5
+"""So many operations are done anew of one another, and none of one with so many operands: prices of
+more would be looked up again and again."""
 
 
 @dataclass
@@ -81,6 +81,16 @@ class Loops:
             [every if s.rank == len(dims) else () for s in operands],
             [every for _ in results],
         )
+
+    @property
+    def work(self) -> int:
+        """How many elements are worked on: along what is needed as a whole, those of one value."""
+        values = [
+            [k for numbers in dims for k in numbers] for dims in (*self.operands, *self.results)
+        ]
+        whole = [math.prod([self.sizes[k] for k in v if k in self.whole]) for v in values]
+        others = [size for k, size in enumerate(self.sizes) if k not in self.whole]
+        return math.prod(others) * max(whole, default=1)
 
     def of_result(self, d: int) -> int:
         """The factor of a dimension of the first result that has one."""
@@ -331,9 +341,6 @@ def _say_repeatable(
     had in other tilings by computing them again."""
     if walk.region or i.has_control_edges or i.opcode == "custom-call":
         return
-    bytes = math.prod(f.sizes) * AGAIN_BYTES + sum(v.work_bytes for v in operands)
-    if math.isinf(bytes):
-        return
 
     def again(k: int, t: Tiling) -> Instruction | None:
         axes = settled(walk, f, pulled(walk, f, f.results[k], t))
@@ -344,29 +351,27 @@ def _say_repeatable(
         return leaves(Chosen(axes, ins, outs, 0.0))[k].forms[t]
 
     for k, v in enumerate(values):
-        v.repeated_by(partial(again, k), bytes)
+        v.repeated_by(partial(again, k), f.work * AGAIN_BYTES, operands)
 
 
 def say_rebuildable(
-    walk: Walk, i: Instruction, values: Sequence[TiledValue], fits: Callable[[Tiling], bool]
+    walk: Walk,
+    i: Instruction,
+    values: Sequence[TiledValue],
+    fits: Callable[[Tiling], bool] = lambda _: True,
 ) -> None:
-    """Say that an operation of which operands and result stand alike can be done anew where its
-    operands have less to be received than its result, in tilings that `fits`."""
+    """Say that an operation of which operands and result stand alike can be done anew where what
+    its operands come from has less to be received than its result, in tilings that `fits`."""
     operands = walk.operands(i)
     depth = 1 + max((v.depth for v in operands), default=0)
     if walk.region or i.has_control_edges or depth > MOST_REBUILT:
         return
-    (value,) = values
-    distinct = {id(v.forms): v for v in operands}.values()
-
-    def price(t: Tiling) -> float:
-        return sum([v.cost(t) for v in distinct]) if fits(t) else math.inf
 
     def rebuild(t: Tiling) -> Instruction:
-        parts = [v.get(t) for v in operands]
+        parts = [v.rebuilt(t) for v in operands]
         return walk.b.emit_like(i, parts, walk.b.local_shape(i.shape, t))
 
-    value.rebuilt_by(rebuild, price, depth)
+    values[0].rebuilt_by(rebuild, fits, operands, depth if len(operands) < WIDE else MOST_REBUILT)
 
 
 def note_repeated(

@@ -119,7 +119,7 @@ def broadcast(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
         return walk.b.emit_like(i, [part], walk.b.local_shape(i.shape, t))
 
     value = walk.free(i.shape, want or natural, make, lambda t: x.cost(needed(t)))
-    value.repeated_by(make, x.work_bytes)
+    value.repeated_by(make, 0.0, [x])
     return [value]
 
 

@@ -17,6 +17,6 @@ def elementwise(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     if not i.shape.is_array:
         return walk.values[i.operands[0]]  # a copy of a tuple
     values = by_factors(walk, i, Loops.of(i))
-    if i.opcode == "convert" and i.operands[0].shape.size_bytes < i.shape.size_bytes:
-        say_rebuildable(walk, i, values, lambda _: True)
+    if all(x.shape.rank == i.shape.rank for x in i.operands):
+        say_rebuildable(walk, i, values)
     return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from hloom.ir.instruction import Instruction
@@ -9,6 +10,9 @@ from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.reshard_plan import ReshardStep, plan
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.types.shape import Shape
+
+MOST_REPEATED = 4
+"""So many operations are done again of one another."""
 
 
 class TiledValue:
@@ -18,18 +22,21 @@ class TiledValue:
     the cheapest when somebody asks. `primary` is how it is to stand: as its sharding says, else as
     it was computed. What costs nothing to compute is made in any tiling (`make`). Along `manual`
     axes the program cut it by itself: `shape` is that of a part there. What is computed of values
-    that every device has whole can be computed again, in another tiling (`repeated_by`), where
-    that is less than to receive it; what only puts its operands together, of theirs
-    (`rebuilt_by`), where those are less.
+    that every device has whole by then can be computed again, in another tiling (`repeated_by`),
+    where that is less than to receive it; what puts its operands together element by element, of
+    theirs (`rebuilt_by`), where those are less.
     """
 
     __slots__ = (
         "_again",
-        "_again_bytes",
+        "_again_known",
+        "_again_of",
+        "_again_work",
+        "_fits",
         "_make",
         "_price",
         "_rebuild",
-        "_rebuild_price",
+        "_rebuilt_of",
         "depth",
         "emitter",
         "forms",
@@ -58,33 +65,81 @@ class TiledValue:
         self._make = make
         self._price = price or (lambda _: 0.0)
         self._again: Callable[[Tiling], Instruction | None] | None = None
-        self._again_bytes = float("inf")
+        self._again_of: Sequence[TiledValue] = ()
+        self._again_work = 0.0
+        self._again_known = math.inf
         self._rebuild: Callable[[Tiling], Instruction] | None = None
-        self._rebuild_price: Callable[[Tiling], float] = lambda _: float("inf")
+        self._fits: Callable[[Tiling], bool] = lambda _: True
+        self._rebuilt_of: Sequence[TiledValue] = ()
         self.depth = 0
 
     def rebuilt_by(
         self,
         rebuild: Callable[[Tiling], Instruction],
-        price: Callable[[Tiling], float],
+        fits: Callable[[Tiling], bool],
+        operands: Sequence[TiledValue],
         depth: int,
     ) -> None:
-        """Say how the value is put together in a tiling of parts of its operands, and the price of
-        those; infinite: not in that one. `depth`: so many are rebuilt of one another."""
-        self._rebuild, self._rebuild_price, self.depth = rebuild, price, depth
+        """Say how the value is put together, in a tiling that `fits`, of its operands, which stand
+        alike. `depth`: so many are rebuilt of one another."""
+        self._rebuild, self._fits, self._rebuilt_of, self.depth = rebuild, fits, operands, depth
 
-    def repeated_by(self, again: Callable[[Tiling], Instruction | None], bytes: float) -> None:
-        """Say how the value is computed in a tiling without anything received; None: not in that
-        one. `bytes` is what all the work for it counts beside bytes received."""
-        self._again, self._again_bytes = again, bytes
+    def _sources(self, t: Tiling) -> dict[int, tuple[float, TiledValue]]:
+        """What is received to rebuild it in a tiling, and the price of each."""
+        sources: dict[int, tuple[float, TiledValue]] = {}
+        for v in self._rebuilt_of:
+            own = v._cheapest_form(t)[0]
+            if own and v._rebuilt_of and v._fits(t):
+                of = v._sources(t)
+                if sum([price for price, _ in of.values()]) <= own:
+                    sources |= of
+                    continue
+            sources[id(v.forms)] = (own, v)
+        return sources
 
-    @property
-    def work_bytes(self) -> float:
-        """What it counts to have all of it with nothing received; infinite: something would be."""
+    def _rebuild_price(self, t: Tiling) -> float:
+        """The price of what it is rebuilt of; infinite: not in that tiling."""
+        if not self._rebuilt_of or t.partial or not self._fits(t):
+            return math.inf
+        return sum([price for price, _ in self._sources(t).values()])
+
+    def rebuilt(self, t: Tiling) -> Instruction:
+        """The part of a device under a tiling in which all that it is rebuilt of is there."""
+        if t in self.forms or self._rebuild is None:
+            return self.get(t)
+        part = self.forms[t] = self._rebuild(t)
+        return part
+
+    def repeated_by(
+        self,
+        again: Callable[[Tiling], Instruction | None],
+        work: float,
+        operands: Sequence[TiledValue],
+    ) -> None:
+        """Say how the value is computed in a tiling of operands that are whole, with nothing
+        received; None: not in that one. `work` is what that counts beside bytes received."""
+        self._again, self._again_work, self._again_of = again, work, operands
+        self._again_known = self._again_bytes()
+
+    def _work_bytes(self, depth: int = MOST_REPEATED) -> float:
+        """What it counts to have all of it with nothing received; infinite: something would be, or
+        more than `depth` operations would be done again of one another."""
         whole = self._whole
         if whole in self.forms or (self._make is not None and not self._price(whole)):
             return 0.0
-        return self._again_bytes
+        return self._again_bytes(depth)
+
+    def _again_bytes(self, depth: int = MOST_REPEATED) -> float:
+        """What it counts to compute it again of what is whole by now."""
+        if self._again_known < math.inf or self._again is None or not depth:
+            return self._again_known
+        bytes = self._again_work
+        for v in self._again_of:
+            bytes += v._work_bytes(depth - 1)
+            if bytes == math.inf:
+                return bytes
+        self._again_known = bytes  # what is there stays there
+        return bytes
 
     @property
     def _whole(self) -> Tiling:
@@ -109,14 +164,21 @@ class TiledValue:
     def received(self, t: Tiling) -> float:
         """The bytes that a device receives to have it under a tiling."""
         cost, source = self._cheapest(t)
-        return 0.0 if source is None and cost >= self._again_bytes else cost
+        return 0.0 if source is None and cost >= self._again_bytes() else cost
 
     def _cheapest(self, t: Tiling) -> tuple[float, Tiling | None]:
         """The price, and from which form: the one that is asked for where it is rebuilt; None: it
         is made, or computed again."""
+        best = self._cheapest_form(t)
+        if best[0] > 0 and (cost := self._rebuild_price(t)) < best[0]:
+            return cost, t
+        return best
+
+    def _cheapest_form(self, t: Tiling) -> tuple[float, Tiling | None]:
+        """The same where it is not rebuilt."""
         if t in self.forms:
             return 0.0, t
-        best: tuple[float, Tiling | None] = (float("inf"), None)
+        best: tuple[float, Tiling | None] = (math.inf, None)
         if self._make is not None and not t.partial:
             best = (self._price(t), None)
             if best[0] == 0:
@@ -126,9 +188,8 @@ class TiledValue:
             cost = plan(array, source, t)[0] if self.shape.is_array else 0.0
             if cost < best[0]:
                 best = (cost, source)
-        if best[0] > 0 and not t.partial and (cost := self._rebuild_price(t)) < best[0]:
-            best = (cost, t)
-        return best if best[0] <= self._again_bytes else (self._again_bytes, None)
+        again = self._again_bytes() if best[0] > 0 else math.inf
+        return best if best[0] <= again else (again, None)
 
     def get(self, t: Tiling) -> Instruction:
         """The part of a device under a tiling."""
@@ -140,9 +201,9 @@ class TiledValue:
             part = self.forms[t] = self._make(t)
             return part
         if source == t:
-            assert self._rebuild is not None, "what has no such form is rebuilt"
-            part = self.forms[t] = self._rebuild(t)
-            return part
+            for _, v in self._sources(t).values():
+                v.get(t)
+            return self.rebuilt(t)
         if source is None:
             assert self._again is not None, "a value has a form or can be made"
             part = None if t.partial else self._again(t)
@@ -191,8 +252,9 @@ class TiledValue:
         seen = TiledValue(
             self.emitter, self.shape, self.forms, primary, self._make, self._price, self.manual
         )
-        seen._again, seen._again_bytes = self._again, self._again_bytes
-        seen._rebuild, seen._rebuild_price = self._rebuild, self._rebuild_price
+        seen._again, seen._again_of = self._again, self._again_of
+        seen._again_work, seen._again_known = self._again_work, self._again_known
+        seen._rebuild, seen._fits, seen._rebuilt_of = self._rebuild, self._fits, self._rebuilt_of
         seen.depth = self.depth
         return seen
 

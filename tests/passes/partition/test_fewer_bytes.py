@@ -8,7 +8,12 @@ from hloom.interp import evaluate_lockstep
 from hloom.passes.partition.reshard_plan import ArrayOnMesh, plan
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.whole_program import partition_in_place, split_arguments
-from tests.passes.partition.test_partitioner import cut_and_compared, parsed, traffic
+from tests.passes.partition.test_partitioner import (
+    COLLECTIVES,
+    cut_and_compared,
+    parsed,
+    traffic,
+)
 
 ARRAY = ArrayOnMesh((16, 24), (2, 2, 2), 4)
 WHOLE_BYTES = 16 * 24 * 4
@@ -333,3 +338,38 @@ def test_what_a_loop_writes_is_gathered_and_not_what_it_writes_to() -> None:
     assert gather.shape.dims == (1, 16, 32)
     for part in evaluate_lockstep(module, split_arguments(module, [x, y])):
         np.testing.assert_allclose(part.array, want.array, rtol=1e-5)
+
+
+REPEATED = """less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT l = pred[] compare(a, b), direction=LT }
+ENTRY main { x = f32[16,6] parameter(0), sharding={devices=[8,1]<=[8]}
+  k = (f32[16,5], s32[16,5]) topk(x), k=5, largest=true, sharding={CUT, CUT}
+  v = f32[16,5] get-tuple-element(k), index=0, sharding=CUT
+  s = f32[16,6] sort(x), dimensions={0}, to_apply=less, sharding={replicated}
+  ROOT t = (f32[16,6], f32[16,5]) tuple(s, v), sharding={{replicated}, {replicated}}
+}""".replace("CUT", "{devices=[8,1]<=[8]}")
+
+
+def test_what_is_computed_of_something_gathered_by_then_is_computed_again() -> None:
+    """The sort asks for all of x; the largest elements of its rows are not gathered, too."""
+    assert traffic(cut_and_compared(REPEATED, 8)) == {"all-gather": 16 * 6}
+
+
+@pytest.mark.parametrize(
+    ("steps", "received"),
+    [
+        ("c = f32[16,8] convert(h) ROOT r = f32[16,8] exponential(c), SAID", 16 * 8 * 2),
+        ("n = f32[16,8] sine(x) ROOT r = c64[16,8] complex(x, n), SAID", 16 * 8 * 4),
+        ("n = f32[16,8] sine(x) p = pred[16,8] compare(x, n), direction=LT, sharding={CUT} "
+         "ROOT r = s32[16,8] convert(p), SAID", 16 * 8),
+    ],
+)  # fmt: skip
+def test_the_narrowest_of_a_chain_of_elements_is_received(steps: str, received: int) -> None:
+    text = f"""ENTRY main {{
+      h = bf16[16,8] parameter(0), sharding={{CUT}}
+      x = f32[16,8] parameter(1), sharding={{CUT}}
+      {steps.replace("SAID", "sharding={replicated}")} }}"""
+    cut = cut_and_compared(text.replace("CUT", "devices=[8,1]<=[8]"), 8)
+    [gather] = [i for i in cut.instructions() if i.opcode in COLLECTIVES]
+    assert gather.shape.size_bytes == received
