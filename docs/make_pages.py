@@ -307,6 +307,7 @@ OTHER_RULES = {
     "flat-call-graph": "Before buffers are assigned, what control flow calls is called once.",
     "function": "What is to be compiled can be called.",
     "fusion-edit": "A fusion is edited in ways that keep it one.",
+    "fusion-library": "A library has a kind that can be, and answers for every instruction.",
     "host-callback": "A function that calls Python while it runs needs hloom as JAX's backend.",
     "host-transfer": "A channel of the host is one that the program has, and has a handler.",
     "infeed": "An infeed reads what the host has sent, of the shape that it expects.",

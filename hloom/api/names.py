@@ -145,6 +145,7 @@ from hloom.runtime.saved_executable import executable_to_bytes as executable_to_
 from hloom.targets.cpu.device import host_device as host_device
 from hloom.targets.cpu.explain import Explained as Explained
 from hloom.targets.cpu.explain import explained as explained
+from hloom.targets.cpu.libraries import register_library as register_library
 from hloom.targets.cpu.library_tables import fft_plans_object as fft_plans_object
 from hloom.targets.cpu.options import COMPILE_OPTIONS as COMPILE_OPTIONS
 from hloom.targets.cpu.options import TARGET_OPTIONS as TARGET_OPTIONS

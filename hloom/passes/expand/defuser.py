@@ -17,11 +17,12 @@ OUR_KINDS = frozenset(("loop", "row", "column", "output", "sequence", "attention
 """Kinds in the `fusion_config` of fusions that are made for these kernels: they are kept."""
 
 
-def is_ours(fusion: Instruction) -> bool:
-    """Whether its configuration says that the fusion was made for our kernels."""
-    config = fusion.backend_config.json if fusion.backend_config else None
+def kind_of(i: Instruction) -> str:
+    """The kind in the `fusion_config` of a fusion; empty where there is none."""
+    config = i.backend_config.json if i.opcode == "fusion" and i.backend_config else None
     known = config.get("fusion_config") if isinstance(config, dict) else None
-    return isinstance(known, dict) and known.get("kind") in OUR_KINDS
+    kind = known.get("kind") if isinstance(known, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
 @register
@@ -33,9 +34,14 @@ class Defuser(Expander):
 
     only: tuple[str, ...] = ()
     """Names of fusions that are taken apart, whoever made them; none: all but ours."""
+    kinds: frozenset[str] = frozenset()
+    """Of libraries that are there, whose fusions are kept, too."""
 
     def wants(self, i: Instruction) -> bool:
-        return i.name in self.only if self.only else not is_ours(i)
+        if self.only:
+            return i.name in self.only
+        kind = kind_of(i)
+        return kind not in OUR_KINDS and kind not in self.kinds
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         (body,) = i.called

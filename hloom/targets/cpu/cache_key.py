@@ -16,6 +16,7 @@ from hloom.device.device import Device
 from hloom.device.probe import probed_caches
 from hloom.runtime.processor_identity import processor_identity
 from hloom.runtime.processors import granted_threads
+from hloom.targets.cpu.libraries import registered_libraries
 from hloom.targets.cpu.options import KEPT_OPTIONS
 
 
@@ -46,6 +47,8 @@ def _at_hand(units: int) -> str:
 def is_cacheable(options: Options) -> bool:
     """Whether nobody watches the compilation, so that it may as well not happen, and the program
     follows from what it is made of, not from measuring."""
+    if registered_libraries():  # what these accept is not known before they are asked
+        return False
     return options["autotune"] == "off" and not (
         options["unsupported_crash_on_hlo_pass_noop_change"]
         or options["unsupported_crash_on_hlo_pass_silent_hlo_change"]

@@ -123,7 +123,7 @@ def _fusion(module: Module, target: CpuTarget) -> list[Row]:
 
 
 def _decided_fusions(target: CpuTarget, module: Module) -> list[Decision]:
-    passes = cpu_pipeline(target.device, target.left_out).passes
+    passes = cpu_pipeline(target.device, target.left_out, target.libraries).passes
     at = next(k for k, p in enumerate(passes) if title_of(p) == "fusion")
     before = Pipeline("before fusion", passes[:at])
     result, _ = before.run_recorded(module, target.pass_options())

@@ -43,7 +43,9 @@ def _attempt(target: CpuTarget, module: Module, asked: LibraryRequest) -> Librar
     """The code by what a target has not left out; raises where only the interpreter is left."""
     if NO_CODE in target.left_out:
         raise CompilerFaultError("no code can be made for it", rule="compiler-fault")
-    stages = replace(target, scheduler="memory", is_ahead=True).written(copy_module(module))
+    stages = replace(target, scheduler="memory", is_ahead=True, libraries=()).written(
+        copy_module(module)
+    )
     program = stages.program
     for fault in stages.faults:
         if any(isinstance(t, Interpreter) for t in walk(program.thunks)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hloom.base.diagnostics import UsageError
 from hloom.base.options import Options
 from hloom.runtime.communicator.patience import PATIENCE_OPTIONS
+from hloom.targets.cpu.libraries import registered_libraries
 
 if TYPE_CHECKING:
     from hloom.codegen.llvm.machine import Machine
@@ -142,6 +143,7 @@ def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
         scheduler=scheduler_of(options),
         is_strict=is_strict(options),
         kernel_device=device_of_options(options),
+        libraries=registered_libraries(),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from hloom.base.faults import Culprit
 from hloom.codegen.columns import BLOCK_SHARE as COLUMN_SHARE
@@ -40,6 +41,7 @@ from hloom.passes.expand.weight_gradient_splitter import WeightGradientSplitter
 from hloom.passes.facts import Fact, no_dead_code
 from hloom.passes.fuse.attention_fusion import AttentionFusion
 from hloom.passes.fuse.fusion import Fusion
+from hloom.passes.fuse.library_rewriter import LibraryRewriter
 from hloom.passes.layout.layout_normalization import LayoutNormalization, row_major_inside
 from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
 from hloom.passes.layout.sub_byte_normalization import SubByteNormalization, bytes_inside
@@ -58,7 +60,11 @@ from hloom.passes.simplify.constant_folding import ConstantFolding
 from hloom.passes.simplify.cse import CommonSubexpressionElimination
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.passes.simplify.tuple_simplifier import TupleSimplifier
+from hloom.targets.cpu.library_calls import LibraryCalls
 from hloom.targets.cpu.packed_matrix import packed_matrix
+
+if TYPE_CHECKING:
+    from hloom.targets.cpu.libraries import Libraries
 
 STEPS_PER_UNIT = 4
 """Long rows, or parts of what is cut, so that all cores have some."""
@@ -137,8 +143,13 @@ def collective_combination(device: Device | None) -> Pass:
     )
 
 
-def expansion_for(device: Device | None) -> tuple[Pass, ...]:
-    """The expansions, with computations left in two halves that a device runs beside others."""
+def expansion_for(device: Device | None, libraries: Libraries = ()) -> tuple[Pass, ...]:
+    """The expansions, with computations left in two halves that a device runs beside others, and
+    fusions of libraries kept."""
+    if libraries:
+        keeping = Defuser(kinds=frozenset([kind for kind, _ in libraries]))
+        rest = expansion_for(device)
+        return tuple([keeping if type(p) is Defuser else p for p in rest])
     if device is None or device.compute.units < 2:
         return EXPANSION
     costs = device.costs
@@ -170,6 +181,13 @@ def fusion_for(device: Device | None, without: tuple[str, ...]) -> Fusion:
     )
 
 
+def libraries_for(libraries: Libraries) -> tuple[Pass, ...]:
+    """What gives libraries what they accept."""
+    if not libraries:
+        return ()
+    return LibraryRewriter(libraries), LibraryCalls(frozenset([kind for kind, _ in libraries]))
+
+
 def attention_for(device: Device | None) -> AttentionFusion:
     """Attention as one kernel, where the scores would fill a core's second-level cache."""
     if device is None:
@@ -198,16 +216,20 @@ def splitters_for(device: Device | None) -> tuple[Pass, ...]:
 
 @cache
 def cpu_pipeline(
-    device: Device | None = None, left_out: frozenset[Culprit] = frozenset()
+    device: Device | None = None,
+    left_out: frozenset[Culprit] = frozenset(),
+    libraries: Libraries = (),
 ) -> Pipeline:
     """What runs between verification and scheduling, without kinds of fusions that are left out,
-    and with some fusions taken apart again."""
+    and with some fusions taken apart again; what libraries accept is theirs."""
     kinds = tuple(sorted(c.name for c in left_out if c.kind == "fusion"))
     apart = tuple(sorted(c.name for c in left_out if c.kind == "fused"))
     return Pipeline(
         "cpu",
         (
-            Pipeline("expansion", expansion_for(device)),  # few opcodes are left, canonical forms
+            Pipeline(
+                "expansion", expansion_for(device, libraries)
+            ),  # few opcodes are left, canonical forms
             simplification(),
             PadFolding(),  # once constants are known: windows leave zeros out, a pad makes them
             DilatedWindowRewriter(),  # once pads are dilations
@@ -223,6 +245,7 @@ def cpu_pipeline(
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
             simplification(),
             WhileLoopFreshStacks(),  # once equal values are one: each stack has memory of its own
+            *libraries_for(libraries),  # before anything is made for kernels of our own
             attention_for(device),  # before its dots and reductions are cut in parts
             collective_combination(device),  # before what is around them is fused
             *taken_apart(apart),  # so that its parts are fused otherwise

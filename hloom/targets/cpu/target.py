@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from hloom.runtime.communicator.in_process import InProcess
     from hloom.runtime.executor import Executor
     from hloom.targets.cpu.debug import DebugRun
+    from hloom.targets.cpu.libraries import Libraries
 
 load_room("hloom.targets.cpu.lower")
 
@@ -104,6 +105,8 @@ class CpuTarget:
     """Code of kernels that other programs have, too."""
     is_ahead: bool = False
     """Whether code is for a library."""
+    libraries: Libraries = ()
+    """Those that compute what they accept of a program, by kind."""
 
     @property
     def device(self) -> Device:
@@ -306,7 +309,7 @@ class CpuTarget:
             if self.keeps_foreign_spaces:
                 keep_foreign_spaces_here(module, self.device)
             spaces = take_spaces(module, self.device)
-            result, records = cpu_pipeline(self.device, self.left_out).run_recorded(
+            result, records = cpu_pipeline(self.device, self.left_out, self.libraries).run_recorded(
                 module, self.pass_options()
             )
             module = result.module or module

@@ -1,7 +1,7 @@
 """Configs of library fusions, XNNPACK's and YNNPACK's: whether the library uses the thread pool.
 
-hloom has no such library: it takes these fusions apart, and kernels of its own compute them. What
-is chosen here stays in the text, for a compiler that has one.
+Where such a library is registered (`targets/cpu/libraries.py`), its handler is told what is chosen.
+hloom has none of its own: else it takes these fusions apart, and the choice stays in the text.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hloom.base.diagnostics import UsageError
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.backend_config import BackendConfig
+from hloom.passes.expand.defuser import kind_of
 
 OPTIONS_OF = {"__xnn_fusion": "xnn_fusion_options", "__ynn_fusion": "ynn_fusion_options"}
 """By kind of fusion, the field of its options."""
@@ -25,10 +26,17 @@ class LibraryFusionConfig:
 
 def library_kind(i: Instruction) -> str:
     """The kind of a library fusion; empty for every other instruction."""
-    config = i.backend_config.json if i.opcode == "fusion" and i.backend_config else None
-    fusion = config.get("fusion_config") if config else None
-    kind = fusion.get("kind") if isinstance(fusion, dict) else None
+    kind = kind_of(i)
     return kind if kind in OPTIONS_OF else ""
+
+
+def uses_threadpool(i: Instruction) -> bool:
+    """Whether the library that computes a fusion is to use the thread pool: unless it says no."""
+    if not library_kind(i):
+        return True
+    assert i.backend_config is not None and i.backend_config.json is not None
+    options = i.backend_config.json["fusion_config"].get(OPTIONS_OF[library_kind(i)])
+    return not isinstance(options, dict) or options.get("use_threadpool", True) is not False
 
 
 def library_configs(i: Instruction) -> list[LibraryFusionConfig]:
