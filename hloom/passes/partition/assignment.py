@@ -85,9 +85,7 @@ class Loops:
     @property
     def work(self) -> int:
         """How many elements are worked on: along what is needed as a whole, those of one value."""
-        values = [
-            [k for numbers in dims for k in numbers] for dims in (*self.operands, *self.results)
-        ]
+        values = [sum(dims, ()) for dims in (*self.operands, *self.results)]
         whole = [math.prod([self.sizes[k] for k in v if k in self.whole]) for v in values]
         others = [size for k, size in enumerate(self.sizes) if k not in self.whole]
         return math.prod(others) * max(whole, default=1)
@@ -359,6 +357,7 @@ def say_rebuildable(
     i: Instruction,
     values: Sequence[TiledValue],
     fits: Callable[[Tiling], bool] = lambda _: True,
+    is_moved: bool = False,
 ) -> None:
     """Say that an operation of which operands and result stand alike can be done anew where what
     its operands come from has less to be received than its result, in tilings that `fits`."""
@@ -371,7 +370,8 @@ def say_rebuildable(
         parts = [v.rebuilt(t) for v in operands]
         return walk.b.emit_like(i, parts, walk.b.local_shape(i.shape, t))
 
-    values[0].rebuilt_by(rebuild, fits, operands, depth if len(operands) < WIDE else MOST_REBUILT)
+    depth = depth if len(operands) < WIDE else MOST_REBUILT
+    values[0].rebuilt_by(rebuild, fits, operands, depth, is_moved)
 
 
 def note_repeated(

@@ -209,4 +209,7 @@ def reverse(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
             return [x]
         return [walk.b.emit_like(i, [x], local(walk, i, chosen), dimensions=tuple(left))]
 
-    return by_factors(walk, i, f, emit)
+    values = by_factors(walk, i, f, emit)
+    turned = i.attrs.dimensions
+    say_rebuildable(walk, i, values, lambda t: not any(t.dims[d] for d in turned), is_moved=True)
+    return values

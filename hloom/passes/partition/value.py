@@ -33,6 +33,7 @@ class TiledValue:
         "_again_of",
         "_again_work",
         "_fits",
+        "_is_moved",
         "_make",
         "_price",
         "_rebuild",
@@ -71,6 +72,7 @@ class TiledValue:
         self._rebuild: Callable[[Tiling], Instruction] | None = None
         self._fits: Callable[[Tiling], bool] = lambda _: True
         self._rebuilt_of: Sequence[TiledValue] = ()
+        self._is_moved = False
         self.depth = 0
 
     def rebuilt_by(
@@ -79,10 +81,13 @@ class TiledValue:
         fits: Callable[[Tiling], bool],
         operands: Sequence[TiledValue],
         depth: int,
+        is_moved: bool = False,
     ) -> None:
         """Say how the value is put together, in a tiling that `fits`, of its operands, which stand
-        alike. `depth`: so many are rebuilt of one another."""
+        alike. `depth`: so many are rebuilt of one another; `is_moved`: parts have been received for
+        it, which nobody may need where it is rebuilt."""
         self._rebuild, self._fits, self._rebuilt_of, self.depth = rebuild, fits, operands, depth
+        self._is_moved = is_moved or any(v._is_moved for v in operands)
 
     def _sources(self, t: Tiling) -> dict[int, tuple[float, TiledValue]]:
         """What is received to rebuild it in a tiling, and the price of each."""
@@ -170,9 +175,8 @@ class TiledValue:
         """The price, and from which form: the one that is asked for where it is rebuilt; None: it
         is made, or computed again."""
         best = self._cheapest_form(t)
-        if best[0] > 0 and (cost := self._rebuild_price(t)) < best[0]:
-            return cost, t
-        return best
+        cost = self._rebuild_price(t) if best[0] > 0 else math.inf
+        return (cost, t) if cost < best[0] or (cost == best[0] and self._is_moved) else best
 
     def _cheapest_form(self, t: Tiling) -> tuple[float, Tiling | None]:
         """The same where it is not rebuilt."""
@@ -255,7 +259,7 @@ class TiledValue:
         seen._again, seen._again_of = self._again, self._again_of
         seen._again_work, seen._again_known = self._again_work, self._again_known
         seen._rebuild, seen._fits, seen._rebuilt_of = self._rebuild, self._fits, self._rebuilt_of
-        seen.depth = self.depth
+        seen.depth, seen._is_moved = self.depth, self._is_moved
         return seen
 
     def whole(self) -> Instruction:

@@ -373,3 +373,13 @@ def test_the_narrowest_of_a_chain_of_elements_is_received(steps: str, received: 
     cut = cut_and_compared(text.replace("CUT", "devices=[8,1]<=[8]"), 8)
     [gather] = [i for i in cut.instructions() if i.opcode in COLLECTIVES]
     assert gather.shape.size_bytes == received
+
+
+def test_a_mirrored_array_that_is_read_whole_is_not_handed_on_first() -> None:
+    """Its parts are, where it is read as it is cut."""
+    text = """ENTRY main { x = f32[16,6] parameter(0), sharding={devices=[8,1]<=[8]}
+      r = f32[16,6] reverse(x), dimensions={0}, sharding={devices=[8,1]<=[8]}
+      ROOT n = f32[16,6] negate(r), sharding={SAID} }"""
+    assert traffic(cut_and_compared(text.replace("SAID", "replicated"), 8)) == {"all-gather": 96}
+    cut = cut_and_compared(text.replace("SAID", "devices=[8,1]<=[8]"), 8)
+    assert traffic(cut) == {"collective-permute": 12}
