@@ -210,6 +210,10 @@ def _check_in_place(i: Instruction) -> Iterator[VerifyError]:
     if source.is_array != target.is_array:
         yield broken("in-place", f"{source.bare} cannot be moved into {target.bare}", i)
         return
+    ranks = {s.rank for s in source.leaves()}
+    if wrong := [sizes for sizes in i.attrs.slice_sizes if len(sizes) not in ranks]:
+        yield broken("in-place", f"{wrong[0]} are not sizes for {source.bare}", i)
+        return
     for buffers, offsets in ((source, source_at), (target, target_at)):
         if buffers.is_array:
             parts = [(buffers, offsets)]

@@ -96,6 +96,8 @@ class DegenerateCollectiveElimination(Expander):
         if i.attrs.slice_sizes:
             return None
         stays = (0, 0) in i.attrs.source_target_pairs
+        if not stays and not all(o.shape.is_static for o in i.operands):
+            return None  # how large what nobody sends is, dynamic-padder says
         values = [o if stays else _zeros(b, o.shape) for o in i.operands]
         if i.opcode == "collective-permute":
             return _shaped(b, values, i.shape)

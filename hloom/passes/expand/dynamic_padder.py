@@ -38,6 +38,7 @@ from hloom.passes.expand.dynamic_values import (
     at_boundary,
     bounded,
     common,
+    erase_replaced,
     is_boundary,
     is_dynamic,
     joined,
@@ -53,7 +54,7 @@ from hloom.passes.expand.expansion import (
 from hloom.passes.expand.map_inliner import BY_ELEMENT
 from hloom.passes.facts import fact, without
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
-from hloom.passes.simplify.dce import remove_dead_computations, remove_dead_instructions
+from hloom.passes.simplify.dce import remove_dead_computations
 from hloom.rewrite.driver import Trace
 from hloom.types.dtype import S32
 from hloom.types.shape import Shape, shape, tuple_shape
@@ -321,7 +322,7 @@ class _Padding:
 
     def drop(self) -> None:
         """Erase what has been replaced."""
-        remove_dead_instructions(self.computation)
+        erase_replaced(self.computation, self.before, self.new_for_old)
         self.computation.reorder(self.computation.in_order())
 
     def run_entry(self) -> None:

@@ -5,13 +5,15 @@ What lies behind the run-time sizes is garbage; whoever folds over it, or moves 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import RUN_TIME_SIZE
 from hloom.passes.expand.expansion import Expansion, refuse
+from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.types.dtype import S32
 from hloom.types.shape import Shape, shape, tuple_shape
 
@@ -182,3 +184,18 @@ def _is_result(i: Instruction) -> bool:
         work += [u for u in x.users if u not in seen]
         seen.update(x.users)
     return i.parent.is_entry
+
+
+def erase_replaced(
+    c: Computation, before: Sequence[Instruction], new_for_old: Mapping[Instruction, Sized]
+) -> None:
+    """Erase what nobody reads, and of the instructions of before what has been replaced, also
+    where it has effects: what took its place has them."""
+    remove_dead_instructions(c)
+    for old in reversed(before):
+        new = new_for_old.get(old)
+        if new is None or new.value is old or old.opcode == "parameter":
+            continue
+        if old in c.instructions and not old.users and not old.is_root:
+            c.erase(old)
+    remove_dead_instructions(c)

@@ -30,6 +30,8 @@ def state_words(b: Expansion, i: Instruction, state: Instruction) -> list[Instru
     if of.dtype is not U64:
         if of.dtype.bits != 32:
             raise refuse(i, f"a random state is u64 or u32, not {of.dtype}", "rng-state")
+        if of.size % 2:
+            raise refuse(i, f"{of.size} words of 32 bits are no random state", "rng-state")
         pairs = b.reshaped(state, (of.size // 2, 2))
         state = b.emit("bitcast-convert", pairs, shape=shape(U64, (of.size // 2,)))
     count = state.shape.size

@@ -76,6 +76,8 @@ class ZeroSizedHloElimination(Expander):
         of = i.shape
         if not of.is_array or of.is_dynamic or i.has_side_effect or _is_wrapped(i):
             return None
+        if i.parent.is_fusion:
+            return None  # a fusion reads all that it takes
         if 0 in of.dims:
             if prod(n for n in of.dims if n) > MOST_BESIDE_ZERO:
                 return None  # numpy has no such array, without elements or not

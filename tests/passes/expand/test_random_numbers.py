@@ -79,3 +79,12 @@ def test_what_has_no_values_is_refused():
     )
     with pytest.raises(ExpandError, match="no values of type s32"):
         pass_named("rng-expander").run(module)
+
+
+def test_half_a_word_is_no_random_state():
+    module = parse_module(
+        "HloModule m\nENTRY e {\n s = u32[1] parameter(0)\n"
+        " ROOT r = (u32[1], u32[9]) rng-bit-generator(s), algorithm=rng_default\n}"
+    )
+    with pytest.raises(ExpandError, match="1 words of 32 bits"):
+        pass_named("rng-bit-generator-expander").run(module)
