@@ -25,13 +25,11 @@ from hloom.interp.linalg import triangular_solution
 from hloom.interp.values import EvalValue
 from hloom.ir.eigh_call import TARGET, is_eigh, reads_lower, words
 from hloom.ir.instruction import Instruction
+from hloom.ir.lapack_calls import TYPES, wrong_lapack_call
 from hloom.ir.settled_signs import SETTLED
 from hloom.types.attributes import Attribute, Typed, parsed_attributes
 from hloom.types.dtype import BY_NAME
 from hloom.types.shape import Shape
-
-TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
-"""LAPACK's letters for element types."""
 
 
 class Attributes:
@@ -87,6 +85,8 @@ def call(
     i: Instruction, routine: Routine, kind: str | None, inputs: tuple[EvalValue, ...]
 ) -> EvalValue:
     """The results of a batch of matrices of element type `kind` (any of `TYPES` if None)."""
+    if wrong := wrong_lapack_call(i):
+        raise _wrong(i, wrong)
     leaves = i.shape.elements if i.shape.is_tuple else (i.shape,)
     batch = _checked_batch(i, routine, kind, leaves)
     raw = i.backend_config.raw if i.backend_config is not None else ""

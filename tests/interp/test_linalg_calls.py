@@ -42,15 +42,17 @@ def test_the_other_triangle_is_kept():
 @pytest.mark.parametrize(
     ("target", "results", "config", "told"),
     [
-        ("lapack_spotrf_ffi", "(f32[2,2], s32[])", "", "'uplo' of the custom call is missing"),
-        ("lapack_spotrf_ffi", "(f32[2,2], s32[])", "uplo = 65 : ui8", "'uplo' is 'A', not one"),
-        ("lapack_dpotrf_ffi", "(f64[2,2], s32[])", "uplo = 76 : ui8", "not of f64"),
-        ("lapack_spotrf_ffi", "f32[2,2]", "uplo = 76 : ui8", "1 operands and 2 results"),
-        ("lapack_sgetrf_ffi", "(f32[2,2], s32[3], s32[])", "", r"result 1 is of \[2\], not \[3\]"),
+        ("lapack_spotrf_ffi", "(f32[2,2], s32[])", "", "'uplo' is missing or no number"),
+        ("lapack_spotrf_ffi", "(f32[2,2], s32[])", "uplo = 65 : ui8",
+         r"'uplo' is 'A' .65., not one of L .76., U .85."),
+        ("lapack_dpotrf_ffi", "(f64[2,2], s32[])", "uplo = 76 : ui8",
+         r"operand 0 is f32.2,2.: .* takes T.n,n. and gives T.n,n. I.., .* where T is f64"),
+        ("lapack_spotrf_ffi", "f32[2,2]", "uplo = 76 : ui8", "1 results: .* gives T.n,n. I"),
+        ("lapack_sgetrf_ffi", "(f32[2,2], s32[3], s32[])", "", "result 1 is s32.3., where k is 2"),
         ("lapack_sgehrd_ffi", "(f32[2,2], f32[1], s32[])", "low = 1 : i32, high = 3 : i32",
          "no rows 1 to 3 of 2"),
         ("lapack_sgees_ffi", "(f32[2,2], f32[2,2], f32[2], f32[2], s32[], s32[])",
-         "mode = 86 : ui8, sort = 83 : ui8", "cannot be sorted"),
+         "mode = 86 : ui8, sort = 83 : ui8", "'sort' is 'S' .83., not one of N"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_told(target: str, results: str, config: str, told: str):

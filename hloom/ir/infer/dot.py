@@ -55,8 +55,6 @@ def ragged_dot(dims: Any, lhs: Shape, rhs: Shape, group_sizes: Shape) -> Shape:
     expect_array(group_sizes, "group_sizes")
     if group_sizes.rank < 1:
         raise ShapeError(f"group_sizes must have a dimension, not {group_sizes.bare}")
-    if not group_sizes.dtype.is_integral:
-        raise ShapeError(f"group_sizes are integers, not {group_sizes.dtype.name}")
     groups = dims.rhs_group_dims
     result = dot(dims, lhs, rhs, groups)
     if len(dims.lhs_ragged_dims) != 1:

@@ -6,6 +6,7 @@ from hloom.base.diagnostics import VerifyError
 from hloom.ir.computation import Computation
 from hloom.ir.infer.compare import compatible
 from hloom.ir.instruction import Instruction
+from hloom.ir.lapack_calls import wrong_lapack_call
 from hloom.ir.module import Module
 from hloom.ir.op import opcodes
 from hloom.ir.traits import SIDE_EFFECT
@@ -120,6 +121,12 @@ def _may_alias(i: Instruction, output: Shape, operand: Shape) -> bool:
     return compatible(output, operand)
 
 
+def _check_custom_call(i: Instruction) -> Iterator[VerifyError]:
+    yield from _check_aliasing(i)
+    if wrong := wrong_lapack_call(i):
+        yield broken("lapack", wrong, i)
+
+
 def _check_scaled_dot(i: Instruction) -> Iterator[VerifyError]:
     for scale in i.operands[2:]:
         if scale.opcode == "constant" and scale.shape.is_scalar:
@@ -131,7 +138,7 @@ def _check_scaled_dot(i: Instruction) -> Iterator[VerifyError]:
 _BY_OPCODE = {
     "fusion": _check_fusion,
     "call": _check_call,
-    "custom-call": _check_aliasing,
+    "custom-call": _check_custom_call,
     "async-start": _check_aliasing,
     "scaled-dot": _check_scaled_dot,
 }
