@@ -17,6 +17,7 @@ from hloom.interp.arguments import as_value
 from hloom.interp.context import EvalContext
 from hloom.interp.registry import MEANING
 from hloom.interp.values import TOKEN, EvalValue, zero
+from hloom.ir.custom_call_rules import wrong_custom_call, wrong_front_end_call
 from hloom.ir.instruction import Instruction
 
 TARGETS: Registry[str, Callable[..., Any]] = Registry("custom-call target")
@@ -29,6 +30,8 @@ def custom_call(i: Instruction, context: EvalContext, *inputs: EvalValue) -> Eva
     hooks = context.options.custom_calls
     hook = hooks.get(target)
     if hook is None and (meaning := TARGETS.get(target)) is not None:
+        if wrong := wrong_custom_call(i) or wrong_front_end_call(i):
+            raise EvalError(f"custom call: {wrong}", instruction=f"%{i.name}")
         return meaning(i, context, *inputs)
     hook = hook or hooks.get("*")
     if hook is None:

@@ -23,9 +23,9 @@ from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_number import Array, narrowed
 from hloom.interp.linalg import triangular_solution
 from hloom.interp.values import EvalValue
-from hloom.ir.eigh_call import TARGET, is_eigh, reads_lower, words
+from hloom.ir.eigh_call import TARGET, reads_lower, words
 from hloom.ir.instruction import Instruction
-from hloom.ir.lapack_calls import TYPES, wrong_lapack_call
+from hloom.ir.lapack_calls import TYPES
 from hloom.ir.settled_signs import SETTLED
 from hloom.types.attributes import Attribute, Typed, parsed_attributes
 from hloom.types.dtype import BY_NAME
@@ -85,8 +85,6 @@ def call(
     i: Instruction, routine: Routine, kind: str | None, inputs: tuple[EvalValue, ...]
 ) -> EvalValue:
     """The results of a batch of matrices of element type `kind` (any of `TYPES` if None)."""
-    if wrong := wrong_lapack_call(i):
-        raise _wrong(i, wrong)
     leaves = i.shape.elements if i.shape.is_tuple else (i.shape,)
     batch = _checked_batch(i, routine, kind, leaves)
     raw = i.backend_config.raw if i.backend_config is not None else ""
@@ -297,8 +295,6 @@ def _product(attributes: Attributes, packed: Array, taus: Array) -> Results:
 @TARGETS.of(TARGET)
 def eigh(i: Instruction, context: EvalContext, *inputs: EvalValue) -> EvalValue:
     """(eigenvectors as columns, eigenvalues, ascending); NaN where there are none."""
-    if not is_eigh(i):
-        raise _wrong(i, "operand and results are not those of a call for eigenvectors")
 
     def compute(attributes: Attributes, a: Array) -> Results:
         columns, values, _ = spectra.heevd(attributes.narrowed(a), True, reads_lower(i))

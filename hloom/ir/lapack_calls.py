@@ -74,6 +74,28 @@ _NAME = re.compile(r"lapack_([sdcz])(\w+)_ffi")
 _ARRAY = re.compile(r"([TRCI])\[([\w,]*)\]")
 
 
+LIBRARY = {
+    "Qr": Form("T[m,n]", "T[m,n] T[k]"),
+    "ProductOfElementaryHouseholderReflectors": _PRODUCT,
+}
+"""What XLA's builders ask for by name, on matrices of any of the types."""
+
+
+def wrong_library_call(i: Instruction) -> str:
+    """`wrong_lapack_call` of what XLA's builders ask for by name."""
+    target = i.attrs.custom_call_target
+    form = LIBRARY.get(target)
+    if form is None:
+        return ""
+    x, sizes = i.operands[0].shape if i.operands else i.shape, dict[str, int]()
+    is_known = x.is_array and x.dtype.name in TYPES.values()
+    wrong = _wrong_shapes(i, x.dtype if is_known else BY_NAME["f32"], form, sizes)
+    said = f"{target} takes {form.operands} and gives {form.results}, behind dimensions of a batch"
+    if wrong:
+        return f"{wrong}: {said}, where T is {' or '.join(TYPES.values())}{_said_letters(form)}"
+    return _wrong_sizes("orgqr", sizes, {}) if form is _PRODUCT else ""
+
+
 def wrong_lapack_call(i: Instruction) -> str:
     """What a custom call has that its routine cannot be called with, and what is expected; nothing
     if it fits, or is none of LAPACK's."""

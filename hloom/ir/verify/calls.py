@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from hloom.base.diagnostics import VerifyError
 from hloom.ir.computation import Computation
+from hloom.ir.custom_call_rules import wrong_custom_call
 from hloom.ir.infer.compare import compatible
 from hloom.ir.instruction import Instruction
-from hloom.ir.lapack_calls import wrong_lapack_call
 from hloom.ir.module import Module
 from hloom.ir.op import opcodes
 from hloom.ir.traits import SIDE_EFFECT
@@ -123,8 +123,8 @@ def _may_alias(i: Instruction, output: Shape, operand: Shape) -> bool:
 
 def _check_custom_call(i: Instruction) -> Iterator[VerifyError]:
     yield from _check_aliasing(i)
-    if wrong := wrong_lapack_call(i):
-        yield broken("lapack", wrong, i)
+    if wrong := wrong_custom_call(i):
+        yield broken("custom-call-form", wrong, i)
 
 
 def _check_scaled_dot(i: Instruction) -> Iterator[VerifyError]:

@@ -50,7 +50,8 @@ RULES = {
     "sharding": "A sharding fits the shape and the devices it is for.",
     "loop-sharding": "Shardings of a loop and its state, or of a branch and its results, agree.",
     "buffer": "Pin, CreateBuffer and Unpin have the operands and results that they need.",
-    "lapack": "A call of LAPACK has the operands, results and attributes of its routine.",
+    "custom-call-form": "A custom call whose target means one thing everywhere (LAPACK, TopK, Qr, "
+    "Sharding and the like) has the operands, results and attributes that it takes.",
     "buffer-aliasing": "Each buffer operand of a custom call is aliased to one buffer result.",
     "buffer-writer": "A buffer value has at most one writer.",
     "buffer-place": "Buffers pass through tuples, loops, calls and custom calls only.",

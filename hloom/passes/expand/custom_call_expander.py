@@ -6,23 +6,11 @@ with a meaning only a library has (factorisations, transforms by vendors) stay.
 
 from __future__ import annotations
 
+from hloom.ir.custom_call_rules import DIALECTS, UNARY
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
 from hloom.types.dtype import S32
-
-DIALECTS = ("mhlo.", "chlo.")
-UNARY = {
-    "acos": "acos",
-    "acosh": "acosh",
-    "asin": "asin",
-    "asinh": "asinh",
-    "atanh": "atanh",
-    "cosh": "cosh",
-    "erf": "erf",
-    "sinh": "sinh",
-    "tan": "tan",
-}
 
 
 @register
@@ -36,10 +24,10 @@ class CustomCallExpander(Expander):
         target, count = i.attrs.custom_call_target, len(i.operands)
         if target == "TopK" and count == 1 and i.shape.is_tuple:
             return self.top_k(b, i, True)
-        prefix = next((p for p in DIALECTS if target.startswith(p)), None)
-        if prefix is None or not count or not i.operands[0].shape.is_array:
+        dialect, _, name = target.partition(".")
+        if dialect not in DIALECTS or not count or not i.operands[0].shape.is_array:
             return None
-        name, x = target[len(prefix) :], i.operands[0]
+        x = i.operands[0]
         if name in ("topk", "top_k") and count == 1 and i.shape.is_tuple:
             config = i.backend_config.json if i.backend_config is not None else None
             return self.top_k(b, i, bool((config or {}).get("largest", True)))
@@ -53,10 +41,9 @@ class CustomCallExpander(Expander):
         if name == "atan":
             one = b.full(1, x.shape.dtype, x.shape.dims)
             return b.atan2(x, one)
-        opcode = UNARY.get(name)
-        if opcode is None or (opcode == "erf" and x.shape.dtype.is_complex):
+        if name not in UNARY or (name == "erf" and x.shape.dtype.is_complex):
             return None
-        return b.emit(opcode, x)
+        return b.emit(name, x)
 
     def top_k(self, b: Expansion, i: Instruction, largest: bool) -> Instruction | None:
         x, parts = i.operands[0].shape, i.shape.elements

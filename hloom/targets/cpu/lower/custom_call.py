@@ -8,6 +8,7 @@ places, the operand is copied first.
 from __future__ import annotations
 
 from hloom.analysis.alias_spaces import MOVE
+from hloom.ir.custom_call_rules import SAME, wrong_front_end_call
 from hloom.ir.instruction import Instruction
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import BufferSlice
@@ -16,6 +17,7 @@ from hloom.program.thunks.custom_call import PYTHON, CustomCall
 from hloom.program.thunks.dynamic import PadToStatic, SliceToDynamic
 from hloom.program.thunks.routine import Numbers, Pointers
 from hloom.program.thunks.thunk import Thunk
+from hloom.runtime import ffi
 from hloom.targets.cpu.lower.hosted import INTERPRETER, has_own_meaning, hosted_module
 from hloom.targets.cpu.lower.linalg_work import lapack_work
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
@@ -25,11 +27,7 @@ from hloom.types.sizes import dynamic_size_offset
 
 Index = tuple[int, ...]
 
-SAME = frozenset(
-    """Sharding annotate_device_placement MoveToHost MoveToDevice LayoutConstraint
-    AssumeGatherIndicesInBound xla.sdy.FuncResultSharding xla.sdy.FunctionResultSharding
-    xla.sdy.PropagationBarrier""".split()
-)
+VALUES = SAME | {"xla.sdy.FunctionResultSharding"}
 """Targets that say where a value lives or how it is spread: the value itself, on one device."""
 FRESH = frozenset(["AllocateBuffer"])
 """Targets that only give memory, of any content."""
@@ -41,11 +39,11 @@ def custom_call(cpu: Lowering, i: Instruction) -> list[Thunk]:
     target = i.attrs.custom_call_target
     if target in FRESH:
         return []
-    if target in SAME:
-        return same(cpu, i)
     if target == MOVE:
         source, place = cpu.slice(i.operands[0]), cpu.slice(i)
         return [] if source == place else [Copy(i.name, source, place)]
+    if target in VALUES:
+        return same(cpu, i)
     if cpu.whole is not None and target == INTERPRETER:
         return hosted_module(cpu, i, cpu.whole)
     if target == "PadToStatic":
@@ -124,6 +122,8 @@ def handled(cpu: Lowering, i: Instruction) -> list[Thunk]:
     """A call of the handler that is registered for the target when the program is loaded."""
     if cpu.left_out and has_own_meaning(i):
         raise unsupported(i, f"to {i.attrs.custom_call_target} is left, which a pass writes out")
+    if (wrong := wrong_front_end_call(i)) and not ffi.is_handled(i.attrs.custom_call_target):
+        raise unsupported(i, f"is not as its target takes it: {wrong}", "or register a handler")
     moved, replaced = aliased(cpu, i)
     operands: list[CallBuffer] = []
     for number, x in enumerate(i.operands):
