@@ -103,14 +103,27 @@ def compile_source(
         except LoadError as error:
             stages = _compiled(source.module, chosen(), options, clock, error)
             executable = loaded(stages)
-    if stages.faults:
-        text = kind.notice(source.module, options, stages.faults)
-        if warn is None:
-            warnings.warn(text, CompilerFaultWarning, stacklevel=_outside())
-        else:
-            warn(text)
+        finally:  # also where nothing answers a custom call: that may be said, too
+            _tell(stages, source, options, kind, warn)
     executable.seconds = clock.seconds
     return executable
+
+
+def _tell(
+    stages: Stages,
+    source: Source,
+    options: Options,
+    kind: TargetKind,
+    warn: Callable[[str], None] | None,
+) -> None:
+    """Warn of the faults in spite of which a program was compiled."""
+    if not stages.faults:
+        return
+    text = kind.notice(source.module, options, stages.faults)
+    if warn is None:
+        warnings.warn(text, CompilerFaultWarning, stacklevel=_outside())
+    else:
+        warn(text)
 
 
 def compile_saved(
