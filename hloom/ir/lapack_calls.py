@@ -23,7 +23,7 @@ TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 """LAPACK's letters for element types."""
 
 
-class Form(NamedTuple):
+class CallForm(NamedTuple):
     """What one routine takes, gives and is told."""
 
     operands: str
@@ -38,19 +38,19 @@ _UPLO = {"uplo": "LU"}
 _EIGEN = {"compute_left": "NV", "compute_right": "NV"}
 _SCHUR = {"mode": "NV", "sort": "N"}
 _SIDES = {"side": "LR", "uplo": "LU", "trans_x": "NTC", "diag": "NU"}
-_PRODUCT = Form("T[m,n] T[t]", "T[m,n]")
-_MULTIPLIED = Form("T[o,w] T[t] T[m,n]", "T[m,n]", {}, ("left", "transpose"))
-_TRIDIAGONAL = Form("T[n,n]", "T[n,n] R[n] R[l] T[l] I[]", _UPLO)
-_HERMITIAN = Form("T[n,n]", "T[n,n] R[n] I[]", {"mode": "NV", **_UPLO})
-_SINGULAR = Form("T[m,n]", "T[m,n] R[k] T[a,b] T[c,d] I[]", {"mode": "ANS"})
+_PRODUCT = CallForm("T[m,n] T[t]", "T[m,n]")
+_MULTIPLIED = CallForm("T[o,w] T[t] T[m,n]", "T[m,n]", {}, ("left", "transpose"))
+_TRIDIAGONAL = CallForm("T[n,n]", "T[n,n] R[n] R[l] T[l] I[]", _UPLO)
+_HERMITIAN = CallForm("T[n,n]", "T[n,n] R[n] I[]", {"mode": "NV", **_UPLO})
+_SINGULAR = CallForm("T[m,n]", "T[m,n] R[k] T[a,b] T[c,d] I[]", {"mode": "ANS"})
 _BOTH = {
-    "potrf": Form("T[n,n]", "T[n,n] I[]", _UPLO),
-    "getrf": Form("T[m,n]", "T[m,n] I[k] I[]"),
-    "geqrf": Form("T[m,n]", "T[m,n] T[k]"),
-    "geqp3": Form("T[m,n] I[n]", "T[m,n] I[n] T[k]"),
-    "trsm": Form("T[o,o] T[m,n]", "T[m,n]", _SIDES),
-    "gtsv": Form("T[n] T[n] T[n] T[n,r]", "T[n] T[n] T[n] T[n,r] I[]"),
-    "gehrd": Form("T[n,n]", "T[n,n] T[l] I[]", {}, ("low", "high")),
+    "potrf": CallForm("T[n,n]", "T[n,n] I[]", _UPLO),
+    "getrf": CallForm("T[m,n]", "T[m,n] I[k] I[]"),
+    "geqrf": CallForm("T[m,n]", "T[m,n] T[k]"),
+    "geqp3": CallForm("T[m,n] I[n]", "T[m,n] I[n] T[k]"),
+    "trsm": CallForm("T[o,o] T[m,n]", "T[m,n]", _SIDES),
+    "gtsv": CallForm("T[n] T[n] T[n] T[n,r]", "T[n] T[n] T[n] T[n,r] I[]"),
+    "gehrd": CallForm("T[n,n]", "T[n,n] T[l] I[]", {}, ("low", "high")),
     "gesdd": _SINGULAR,
     "gesvd": _SINGULAR,
 }
@@ -59,23 +59,23 @@ REAL = _BOTH | {
     "ormqr": _MULTIPLIED,
     "sytrd": _TRIDIAGONAL,
     "syevd": _HERMITIAN,
-    "geev": Form("T[n,n]", "T[n] T[n] C[n,n] C[n,n] I[]", _EIGEN),
-    "gees": Form("T[n,n]", "T[n,n] T[n,n] T[n] T[n] I[] I[]", _SCHUR),
+    "geev": CallForm("T[n,n]", "T[n] T[n] C[n,n] C[n,n] I[]", _EIGEN),
+    "gees": CallForm("T[n,n]", "T[n,n] T[n,n] T[n] T[n] I[] I[]", _SCHUR),
 }
 COMPLEX = _BOTH | {
     "ungqr": _PRODUCT,
     "unmqr": _MULTIPLIED,
     "hetrd": _TRIDIAGONAL,
     "heevd": _HERMITIAN,
-    "geev": Form("T[n,n]", "T[n] T[n,n] T[n,n] I[]", _EIGEN),
-    "gees": Form("T[n,n]", "T[n,n] T[n,n] T[n] I[] I[]", _SCHUR),
+    "geev": CallForm("T[n,n]", "T[n] T[n,n] T[n,n] I[]", _EIGEN),
+    "gees": CallForm("T[n,n]", "T[n,n] T[n,n] T[n] I[] I[]", _SCHUR),
 }
 _NAME = re.compile(r"lapack_([sdcz])(\w+)_ffi")
 _ARRAY = re.compile(r"([TRCI])\[([\w,]*)\]")
 
 
 LIBRARY = {
-    "Qr": Form("T[m,n]", "T[m,n] T[k]"),
+    "Qr": CallForm("T[m,n]", "T[m,n] T[k]"),
     "ProductOfElementaryHouseholderReflectors": _PRODUCT,
 }
 """What XLA's builders ask for by name, on matrices of any of the types."""
@@ -117,7 +117,7 @@ def wrong_lapack_call(i: Instruction) -> str:
     return _wrong_attributes(form, attributes) or _wrong_sizes(matched[2], sizes, attributes)
 
 
-def _said_letters(form: Form) -> str:
+def _said_letters(form: CallForm) -> str:
     """What the letters of a form stand for that are not sizes of their own."""
     text = form.operands + form.results
     kinds = {
@@ -130,7 +130,7 @@ def _said_letters(form: Form) -> str:
     return "".join([f", {said}" for letter, said in kinds.items() if letter in text])
 
 
-def _wrong_shapes(i: Instruction, dtype: DType, form: Form, sizes: dict[str, int]) -> str:
+def _wrong_shapes(i: Instruction, dtype: DType, form: CallForm, sizes: dict[str, int]) -> str:
     """Which operand or result is not of a form; the sizes of its letters are put down."""
     results = i.shape.elements if i.shape.is_tuple else (i.shape,)
     batch: tuple[int, ...] | None = None
@@ -167,7 +167,7 @@ def _of_kind(dtype: DType, kind: str) -> DType:
     return dtype.component if kind == "R" else dtype
 
 
-def _wrong_attributes(form: Form, attributes: Mapping[str, Attribute]) -> str:
+def _wrong_attributes(form: CallForm, attributes: Mapping[str, Attribute]) -> str:
     """Which attribute is missing, or none of the letters that a routine knows."""
     for name in (*form.letters, *form.numbers):
         number = _number(attributes, name)
