@@ -25,8 +25,6 @@ SPREAD = frozenset(
 """Targets that make the share of one device of an array, or the array of the shares."""
 SPACE = "MoveToMemorySpace"
 DIALECTS = ("mhlo", "chlo")
-UNARY = frozenset("acos acosh asin asinh atan atanh cosh erf sinh tan".split())
-"""Functions that front ends write as custom calls behind the name of a dialect."""
 
 
 def wrong_custom_call(i: Instruction) -> str:
@@ -57,12 +55,6 @@ def wrong_front_end_call(i: Instruction) -> str:
     dialect, _, name = target.partition(".")
     if dialect in DIALECTS and name in ("topk", "top_k"):
         return _wrong_top_k(i)
-    if dialect in DIALECTS and name in UNARY:
-        taken = [x.shape for x in i.operands]
-        if len(taken) != 1 or not _is_like(taken[0], i.shape) or not i.shape.is_array:
-            return f"{target} takes an array and gives one of its shape, not {_text(i)}"
-        if not (i.shape.dtype.is_floating or i.shape.dtype.is_complex):
-            return f"{target} takes floats or complex numbers, not {_text(i)}"
     return ""
 
 

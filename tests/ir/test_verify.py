@@ -165,6 +165,8 @@ TWO += "tuple(x, y)"
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
+        ("replica_count=1024, num_partitions=1024", None),
+        ("replica_count=1024, num_partitions=1025", "devices"),
         ("input_output_alias={ {0}: (0, {}, may-alias) }", None),
         ("input_output_alias={ {0}: (0, {}, must-alias), {1}: (1, {}, must-alias) }", None),
         ("input_output_alias={ {0}: (1, {}, must-alias) }", "input-output-alias"),

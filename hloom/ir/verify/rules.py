@@ -8,7 +8,7 @@ from hloom.ir.instruction import Instruction
 
 RULES = {
     "entry": "A module has an entry computation, which is no fusion body.",
-    "devices": "A module runs as at least one replica and one partition.",
+    "devices": "A module runs as at least one replica and one partition, on 2^20 devices at most.",
     "opcode": "Every opcode is one of the 133.",
     "owner": "An instruction belongs to the computation that holds it, and that to its module.",
     "operands": "Operands are in the same computation as their reader.",

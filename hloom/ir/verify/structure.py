@@ -9,6 +9,8 @@ from hloom.ir.module import Module
 from hloom.ir.op import OPS, OpDef, ShapeError
 from hloom.ir.verify.rules import broken
 
+MOST_DEVICES = 1 << 20
+"""Devices of one program: who talks with whom is written down for each."""
 MOST_LEAVES = 1 << 20
 """Tuples of tuples of the same shape grow without bound; other rules look at every leaf."""
 
@@ -24,6 +26,10 @@ def check_structure(module: Module) -> Iterator[VerifyError]:
     for what in ("replica_count", "num_partitions"):
         if getattr(module, what) < 1:
             yield broken("devices", f"{what}={getattr(module, what)} is no number of devices")
+            return
+    if (devices := module.replica_count * module.num_partitions) > MOST_DEVICES:
+        yield broken("devices", f"{devices:,} devices are more than {MOST_DEVICES:,}")
+        return
     sound = True
     names: set[str] = set()
     for c in module.computations:

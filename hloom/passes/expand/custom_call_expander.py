@@ -6,11 +6,35 @@ with a meaning only a library has (factorisations, transforms by vendors) stay.
 
 from __future__ import annotations
 
-from hloom.ir.custom_call_rules import DIALECTS, UNARY
+from hloom.ir.custom_call_rules import DIALECTS
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
 from hloom.types.dtype import S32
+
+UNARY = {
+    "acos": "acos",
+    "acosh": "acosh",
+    "asin": "asin",
+    "asinh": "asinh",
+    "atanh": "atanh",
+    "cosh": "cosh",
+    "erf": "erf",
+    "sinh": "sinh",
+    "tan": "tan",
+}
+
+
+def wrong_function_call(i: Instruction) -> str:
+    """Why a custom call for a function of one number is none; nothing if it asks for none."""
+    dialect, _, name = i.attrs.custom_call_target.partition(".")
+    if dialect not in DIALECTS or name not in (*UNARY, "atan"):
+        return ""
+    operands = ", ".join([str(x.shape.bare) for x in i.operands]) or "nothing"
+    return (
+        f"{dialect}.{name} takes an array of floats or complex numbers and gives one of the same "
+        f"shape, not {i.shape.bare} of {operands}"
+    )
 
 
 @register
@@ -41,9 +65,10 @@ class CustomCallExpander(Expander):
         if name == "atan":
             one = b.full(1, x.shape.dtype, x.shape.dims)
             return b.atan2(x, one)
-        if name not in UNARY or (name == "erf" and x.shape.dtype.is_complex):
+        opcode = UNARY.get(name)
+        if opcode is None or (opcode == "erf" and x.shape.dtype.is_complex):
             return None
-        return b.emit(name, x)
+        return b.emit(opcode, x)
 
     def top_k(self, b: Expansion, i: Instruction, largest: bool) -> Instruction | None:
         x, parts = i.operands[0].shape, i.shape.elements
