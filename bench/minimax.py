@@ -95,8 +95,12 @@ def _cos_part(z: Any) -> Any:
     return (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2
 
 
-def _erf_excess(z: Any) -> Any:
-    return mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1
+def _erf_excess(a: Any) -> Any:
+    return -mp.log(mp.erfc(a)) / a - 1
+
+
+def _erf_weight(a: Any) -> Any:
+    return a * mp.erfc(a) / mp.erf(a)
 
 
 HALF_LN2 = math.log(2) / 2 * 1.001
@@ -111,8 +115,7 @@ FITS: dict[str, tuple[Any, Any, Any, Any, tuple[int, int]]] = {
     "ATANH": (_atanh_part, lambda z: z / 2, 0, ATANH, (0, 7)),
     "ATANH_TAIL": (_atanh_tail, lambda z: z * z / 2, 0, ATANH, (4, 8)),
     "TANH": (*_odd(mp.tanh), 0, 0.4, (5, 11)),
-    "ERF": (_erf_excess, lambda z: 1, 0, 1, (7, 12)),
-    "ERFC": (lambda t: -mp.log(mp.erfc(1 + t)), lambda t: mp.erfc(1 + t), 0, (3, 5), (7, 18)),
+    "ERF": (_erf_excess, _erf_weight, 0, (3.95, 6), (9, 26)),
     "SIN": (*_odd(mp.sin), 0, QUARTER, (3, 6)),
     "COS": (_cos_part, lambda z: z * z, 0, QUARTER, (3, 6)),
     "ATAN": (*_odd(mp.atan), 0, 0.2501, (5, 12)),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.math.exponential import exponential, exponential_parts
-from hloom.codegen.llvm.math.parts import clamped, polynomial, scaled
+from hloom.codegen.llvm.math.exponential import LOG2_E, exponential_parts
+from hloom.codegen.llvm.math.parts import clamped, nearest_power, polynomial, scaled
 from hloom.codegen.llvm.values import V
 
 # tanh is 1 above, as rounded.
@@ -13,15 +15,24 @@ _LARGEST = {"f32": 91.0, "f64": 712.0}
 
 
 def tanh(e: Emit, x: V) -> V:
-    """The hyperbolic tangent: 1 - 2 / (1 + e**2a), a = |x|, above 5/8."""
+    """The hyperbolic tangent: 1 - 2 / (1 + e**2a), a = |x|, above 5/8.
+
+    That exponential is never too small nor too large, so that its power of two is added to the
+    exponent of what it multiplies; one word of ln 2 is enough, as it counts less the larger a is.
+    """
     a = e.fabs(x)
     z = e.fmul(x, x)
     small = e.fma(e.fmul(z, x), polynomial(e, "TANH", z), x)
-    bounded = clamped(e, a, 0.0, _ONE[x.kind])
+    bounded = e.fmin_raw(e.like(x, _ONE[x.kind]), a)
+    twice = e.fadd(bounded, bounded)
+    whole, exponent = nearest_power(e, twice, LOG2_E)
+    r = e.fma(whole, e.like(x, -math.log(2)), twice)
     one = e.like(x, 1.0)
-    grown = exponential(e, e.fadd(bounded, bounded))
+    p = e.fma(r, e.fma(r, polynomial(e, "EXP", r), one), one)
+    grown = e.bitcast(e.add(e.bits(p), exponent), x.kind)
     large = e.fsub(one, e.fdiv(e.like(x, 2.0), e.fadd(one, grown)))
-    near = e.fcmp("olt", a, e.like(x, 0.625))
+    # What is no number is near 0: its bits may be any after a sum of exponents.
+    near = e.fcmp("ult", a, e.like(x, 0.625))
     return e.copysign(e.select(near, small, large), x)
 
 

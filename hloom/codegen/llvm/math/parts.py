@@ -131,6 +131,16 @@ def nearest_integer(e: Emit, x: V, scale: float) -> tuple[V, V]:
     return whole, e.sub(e.bits(shifted), e.const(form.word, base, x.lanes))
 
 
+def nearest_power(e: Emit, x: V, scale: float) -> tuple[V, V]:
+    """The integer n next to x * scale as a float, and what to add to the bits of a number to
+    multiply it by 2**n, where all stays normal."""
+    form = format_of(x)
+    shifted = e.fma(x, e.like(x, scale), e.like(x, form.magic))
+    # The bits of the magic number are all shifted out.
+    place = e.const(form.word, form.mantissa, x.lanes)
+    return e.fsub(shifted, e.like(x, form.magic)), e.shl(e.bits(shifted), place)
+
+
 def integer_as_float(e: Emit, n: V, kind: str) -> V:
     """A small integer (|n| < 2**(mantissa - 2)) of the format's word as a float."""
     form = FORMATS[kind]
