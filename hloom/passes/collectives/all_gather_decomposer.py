@@ -6,7 +6,7 @@ The parts are joined by `or` of their bits, so that no number is changed: a sum 
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
-from hloom.passes.collectives.groups import devices_of, is_plain
+from hloom.passes.collectives.groups import devices_of, is_plain, keeps_layouts
 from hloom.passes.collectives.own_entry import place_in_group
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
@@ -46,6 +46,7 @@ class AllGatherDecomposer(Expander):
             channel_id=a.channel_id,
             replica_groups=a.replica_groups,
             use_global_device_ids=a.use_global_device_ids,
+            constrain_layout=keeps_layouts(b.module),
         )
         if bits is not dtype:
             joined = b.emit("bitcast-convert", joined, shape=shape(dtype, i.shape.dims))

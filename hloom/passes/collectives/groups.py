@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import islice
 from typing import Any
 
 from hloom.ir.computation import Computation
@@ -148,3 +149,12 @@ def widens(x: Shape, y: Shape) -> bool:
         x.dtype.exponent_bits <= y.dtype.exponent_bits
         and x.dtype.mantissa_bits <= y.dtype.mantissa_bits
     )
+
+
+def keeps_layouts(module: Module) -> bool:
+    """Whether the layouts of all-reduces are fixed: where one's are, all are, those of new ones,
+    too."""
+    known = (
+        i.attrs for i in module.instructions() if i.opcode in ("all-reduce", "all-reduce-start")
+    )
+    return any(a.constrain_layout for a in islice(known, 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
-from hloom.passes.collectives.groups import devices_of, is_plain
+from hloom.passes.collectives.groups import devices_of, is_plain, keeps_layouts
 from hloom.passes.collectives.own_entry import place_in_group
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
@@ -30,6 +30,7 @@ class ReduceScatterDecomposer(Expander):
             replica_groups=a.replica_groups,
             use_global_device_ids=a.use_global_device_ids,
             mode=a.mode,
+            constrain_layout=keeps_layouts(b.module),
         )
         starts = [b.scalar(0, S32)] * x.shape.rank
         starts[d] = place_in_group(b, groups, i.shape.dims[d])

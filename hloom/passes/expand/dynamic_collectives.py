@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.ir.instruction import Instruction
+from hloom.passes.collectives.groups import keeps_layouts
 from hloom.passes.expand.dynamic_rules import RULES, again, concatenate_into, values
 from hloom.passes.expand.dynamic_values import Masks, Sized, Sizes
 from hloom.passes.expand.expansion import refuse
@@ -48,7 +49,10 @@ def _least(m: Masks, i: Instruction, operands: list[Sized]) -> list[Sizes]:
     if not sizes:
         return [{} for _ in operands]
     combiner = m.b.combiner("minimum", S32)
-    packed = m.b.emit("all-reduce", _packed(m, sizes), called=(combiner,), **_groups(i))
+    fixed = keeps_layouts(m.b.module)
+    packed = m.b.emit(
+        "all-reduce", _packed(m, sizes), called=(combiner,), constrain_layout=fixed, **_groups(i)
+    )
     return _unpacked(m, packed, operands)
 
 

@@ -59,3 +59,9 @@ def test_what_nobody_sends_one_device_keeps_its_run_time_size() -> None:
     assert not pass_named("degenerate-collective-elimination").run(module).changed
     assert pass_named("dynamic-padder").run(module).changed
     verify(module)
+
+
+def test_sizes_go_as_numbers_do_where_layouts_are_fixed() -> None:
+    module = parse_module(LOOP.replace("to_apply=add\n", "constrain_layout=true, to_apply=add\n"))
+    assert pass_named("dynamic-padder").run(module).changed
+    verify(module)
