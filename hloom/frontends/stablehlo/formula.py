@@ -177,6 +177,22 @@ def chebyshev(terms: Sequence[float], t: Term) -> Term:
     return last if after is None else last - after
 
 
+LONG = 6
+"""Longer sums are made in two parts, which run side by side."""
+
+
+def powers(terms: Sequence[Term | float], t: Term) -> Term:
+    """The sum of terms[k] * t ** k, by Horner's scheme."""
+    if len(terms) > LONG:
+        square = t * t
+        return powers(terms[::2], square) + powers(terms[1::2], square) * t
+    last = terms[-1]
+    total = last if isinstance(last, Term) else t.constant(last)
+    for c in terms[-2::-1]:
+        total = total * t + c
+    return total
+
+
 def visible(terms: Sequence[float], dtype: DType) -> Sequence[float]:
     """The terms that matter in this type."""
     if dtype is F64:

@@ -18,7 +18,7 @@ HEAD = '''"""Chebyshev coefficients of the functions that CHLO has and HLO has n
 
 Written by tests/frontends/stablehlo/coefficients.py, which says how; a test holds that they are
 what it works out. T0 has its whole weight (nothing is halved). Single precision takes the first
-terms only.
+terms only, or tables of its own (`_SINGLE`): of powers, the lowest first.
 """
 
 '''
@@ -85,6 +85,19 @@ def _tail(small, x):
     )
 
 
+def erfc_excess(t):
+    """(e**(a a) erfc(a) (1 + 2 a) - 1) / (1 + t) for t = (a - 3) / (a + 3)."""
+    if t < mp.mpf("-0.999999999999"):
+        return 3 - 3 / mp.sqrt(mp.pi)
+    a = 6 / (1 - t) - 3
+    return (mp.exp(a * a) * mp.erfc(a) * (1 + 2 * a) - 1) / (1 + t)
+
+
+def powers(f: Callable, low, high, count: int) -> list:
+    """The coefficients of the polynomial through f at Chebyshev nodes, the lowest first."""
+    return mp.chebyfit(f, [low, high], count)[::-1]
+
+
 def bessel_near(x):
     return mp.exp(-x) * mp.besseli(1, x) / x if x else mp.mpf(1) / 2
 
@@ -103,6 +116,9 @@ def tables() -> dict[str, list]:
         "ERF_INV_CENTRE": series(on(0, 6.25, erf_inv), 40),
         "ERF_INV_SIDE": series(on(2.5, 4, lambda s: erf_inv(s * s)), 36),
         "ERF_INV_TAIL": series(on(4, 6.25, lambda s: erf_inv(s * s)), 36),
+        "ERFC_SINGLE": powers(erfc_excess, -1, mp.mpf(4) / 7, 10),
+        "ERF_INV_CENTRE_SINGLE": powers(on(0, mp.mpf("5.0625"), erf_inv), -1, 1, 10),
+        "ERF_INV_SIDE_SINGLE": powers(on(2.25, 4, lambda s: erf_inv(s * s)), -1, 1, 10),
         "BESSEL_NEAR": series(on(0, 3, bessel_near), 40),
         "BESSEL_MIDDLE": series(on(3, 8, bessel_near), 40),
         "BESSEL_FAR": series(bessel_far, 40),

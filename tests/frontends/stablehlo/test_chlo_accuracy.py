@@ -1,5 +1,8 @@
 """CHLO's special functions against mpmath: a few units in the last place, and the corners."""
 
+import math
+
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -108,6 +111,28 @@ def test_corners(name):
     for how, found in computed(name, *columns).items():
         tolerance = 1e-7 if name == "polygamma" else 1e-14
         assert np.allclose(found, wanted, tolerance, 0, equal_nan=True), (how, found, wanted)
+
+
+def test_of_16_bits_erfc_is_rounded_once():
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    for dtype, digits, lowest in ((np.float16, 11, -14), (ml_dtypes.bfloat16, 8, -126)):
+        x = bits.view(dtype)
+        x = x[np.isfinite(x.astype(float))]
+        exact = np.array([math.erfc(v) for v in x.astype(float)])
+        unit = np.ldexp(1.0, np.maximum(np.frexp(exact)[1] - 1, lowest) - digits + 1)
+        for how, found in computed("erfc", x).items():
+            errors = np.abs(found.astype(float) - exact) / unit
+            assert errors.max() < 0.5001, (how, dtype, x[errors.argmax()])
+
+
+def test_corners_in_single_precision():
+    x = np.array([0.0, -0.0, INF, -INF, NAN, 11, -11, 1e30], np.float32)
+    for found in computed("erfc", x).values():
+        assert np.array_equal(found, np.float32([1, 1, 0, 2, NAN, 0, 2, 0]), equal_nan=True)
+    x = np.array([0.0, -0.0, 1, -1, 1.5, -INF, NAN], np.float32)
+    for found in computed("erf_inv", x).values():
+        assert np.array_equal(found, np.float32([0, 0, INF, -INF, NAN, NAN, NAN]), equal_nan=True)
+        assert np.signbit(found[:2]).tolist() == [False, True]
 
 
 def test_at_1_lgamma_is_not_minus_0():
