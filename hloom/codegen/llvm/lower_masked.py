@@ -8,7 +8,7 @@ six times as long to compile. Stores have branches.
 
 from __future__ import annotations
 
-from hloom.codegen.llvm.known_lanes import only_first
+from hloom.codegen.llvm.known_lanes import rows_that_exclude
 from hloom.codegen.llvm.lower_shape import lane
 from hloom.codegen.llvm.lower_state import (
     Joined,
@@ -39,9 +39,10 @@ def load_masked(low: KernelLowering, op: Op, base: V) -> Rows:
     e, shape, strides, dtype = low.e, op.result.shape, op.attrs["strides"], op.result.dtype
     size, planes = dtype.size_bytes, planes_of(dtype)
     stride = strides[-1] if lanes_of(shape) > 1 else 1
-    # LLVM makes one instruction of a load and a shuffle that are under the same mask, and that
-    # reads all of it: where only the first lane may be read, elements are read one by one.
-    widest = 1 if stride > 1 and only_first(mask) else WIDEST_STRIDE
+    # What a mask never lets through may be anything to LLVM when a shuffle does not ask for it: it
+    # then reads whole vectors, past the array. Where it can know of such lanes, elements are read
+    # one by one.
+    excluding = rows_that_exclude(mask) if stride > 1 else []
     masks, others = low.of(mask), low.of(other)
     count = len(masks)
     home = near = None
@@ -59,6 +60,7 @@ def load_masked(low: KernelLowering, op: Op, base: V) -> Rows:
         start = e.gep(base, plane * size // planes)
         for i, at in enumerate(row_offsets(shape, strides)):
             instead = others[plane * count + i]
+            widest = 1 if excluding and excluding[i] else WIDEST_STRIDE
             rows.append(_masked_row(low, start, at, stride, masks[i], instead, dtype, home, widest))
     return rows
 
