@@ -22,7 +22,7 @@ from hloom.codegen.blocked_fold import (
 )
 from hloom.codegen.gemm import ProductFinish
 from hloom.codegen.gemm_pack import Packer
-from hloom.codegen.gemm_tiling import GemmTiling, share_bytes
+from hloom.codegen.gemm_tiling import DEEP_ALONG, GemmTiling, share_bytes
 from hloom.codegen.product import Product
 from hloom.codegen.tile import KernelEmitter
 from hloom.kernel.kernel import Value
@@ -30,7 +30,9 @@ from hloom.kernel.kernel import Value
 # How many rows of B are read side by side.
 DEEP = 8
 # Vectors along K that are summed in a row, for many sums and for few.
-ALONG_RUN, ALONG_FEW_RUN, FEW_SUMS = 64, 16, 4
+ALONG_RUN, ALONG_FEW_RUN, FEW_SUMS = 64, 16, 8
+MOST_FINISHED = 64
+"""Columns of sums along K that are finished at a time, where many are."""
 # The most memory for sums, a share of the second-level cache: where it is not enough for blocks of
 # K, all are summed in a row.
 MOST_SUMS_SHARE = 1 / 2
@@ -52,7 +54,9 @@ class SkinnyWriter(ProductFinish):
         self.batch = e.indices.scalar(grid[0], 0, p.batch - 1)
         first = e.indices.scalar(grid[2], 0, tiling.blocks - 1).times(tiling.panels)
         end = self.packer.least(first.plus(tiling.panels), self.tiles)
-        if tiling.form == "along-k":
+        if tiling.form == "along-k" and self._has_runs():
+            self._along_runs(first)
+        elif tiling.form == "along-k":
             self.packer.each(first, end, 1, self._along_k)
         elif tiling.form == "near":
             self.packer.each(first, end, 1, self._near)
@@ -263,8 +267,42 @@ class SkinnyWriter(ProductFinish):
 
         self._rows(rows)
 
-    def _sums(self, m: Affine, n: Affine, width: int) -> list[Value]:
-        """For each row of a tile the sums of its columns."""
+    def _has_runs(self) -> bool:
+        """Whether all steps have as many whole tiles of columns, several, and one of rows; and K is
+        so long that it does not matter how its sums are stored."""
+        p, tiling = self.p, self.tiling
+        is_even = p.columns == tiling.blocks * tiling.panels * tiling.width
+        return is_even and p.depth >= DEEP_ALONG and tiling.panels > 1 and tiling.height == p.rows
+
+    def _along_runs(self, first: Affine) -> None:
+        """A step whose tiles take columns that are as far from each other as there are tiles: what
+        a lane reads in one tile lies right behind what it read in the one before, so that a core
+        reads few long runs of memory instead of many short ones. All are finished at the end."""
+        p, b, e, tiling = self.p, self.b, self.e, self.tiling
+        total = tiling.panels * tiling.width
+        sums = b.alloc(p.of, tiling.height * total)
+        start = first.times(tiling.width)
+
+        def tile(t: Affine) -> None:
+            columns = self._sums(ZERO, start.plus(t), tiling.width, tiling.panels)
+            for r, x in enumerate(columns):
+                place = e.scalar(t.plus(r * total))
+                b.store(sums, place, b.reshape(x, (tiling.width,)), (tiling.panels,))
+
+        self.packer.each(ZERO, constant(tiling.panels), 1, tile)
+        size = next(n for n in range(MOST_FINISHED, 0, -1) if total % n == 0)
+
+        def finish(c: Affine) -> None:
+            for r in range(tiling.height):
+                place = e.scalar(c.plus(r * total))
+                shape = (size,) if size > 1 else ()
+                value = b.load(sums, place, shape, (1,) if size > 1 else ())
+                self.finish(value, constant(r), start.plus(c), 1, size)
+
+        self.packer.each(ZERO, constant(total), size, finish)
+
+    def _sums(self, m: Affine, n: Affine, width: int, apart: int = 1) -> list[Value]:
+        """For each row of a tile the sums of its columns, which are so far `apart`."""
         e, p, b = self.e, self.p, self.b
         inner = p.depths[-1]
         lanes = min(max(e.device.compute.vector_bytes // max(p.of.size_bytes, 1), 1), inner)
@@ -273,7 +311,7 @@ class SkinnyWriter(ProductFinish):
 
         def step(o: Affine, k: Affine, deep: int, totals: Sequence[Value]) -> list[Value]:
             e.tile = (width, deep)
-            column = n.plus(e.indices.lane(0, width, 2))
+            column = n.plus(e.indices.lane(0, width, 2).times(apart))
             along = k.plus(e.indices.lane(1, deep, 2))
             digits = [*e.indices.digits(o, p.depths[:-1]), along]
             right = b.convert(p.b(e, self.batch, column, digits), p.of)
