@@ -21,7 +21,7 @@ from hloom.base.faults import Culprit, Fault, blame, culprit_of
 from hloom.base.registry import Registry
 from hloom.codegen.key import instruction_key
 from hloom.codegen.product import Product
-from hloom.codegen.tile import Body, Emitted
+from hloom.codegen.tile import Body, Emitted, ShapeIndex
 from hloom.device.device import Device
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -43,6 +43,8 @@ from hloom.targets.cpu.tuning.choice import Choice
 from hloom.types.shape import Shape
 
 Rule = Callable[["Lowering", Instruction], "list[Thunk]"]
+Place = Callable[[int | ShapeIndex], BufferSlice]
+"""Where the operand of a number, or a part of the result, stands."""
 
 CPU_LOWERS: Registry[str, Rule] = Registry("CPU lowering")
 
@@ -175,9 +177,16 @@ class Lowering:
             Culprit("kernel", family, i.name) in left or Culprit("kernel", family) in left
         )
 
-    def body(self, i: Instruction, body: Body, computed: Instruction | None = None) -> list[Thunk]:
+    def body(
+        self,
+        i: Instruction,
+        body: Body,
+        computed: Instruction | None = None,
+        place: Place | None = None,
+    ) -> list[Thunk]:
         """The thunks that run the kernels of a body, in the first family that can write them;
-        equal kernels are written once. `computed`: what the body is of, where it is not `i`."""
+        equal kernels are written once. `computed`: what the body is of, where it is not `i`.
+        `place`: where its operands and results stand, if not where those of `i` do."""
         options = self._kernel_options(i)
         key = (instruction_key(computed or i), options)
         known = self._by_key.get(key)
@@ -188,7 +197,7 @@ class Lowering:
                 for emitted in all_emitted
             ]
             self._by_key[key] = known
-        return [self._thunk(i, symbol, emitted) for symbol, emitted in known]
+        return [self._thunk(i, symbol, emitted, place) for symbol, emitted in known]
 
     def kernel(self, i: Instruction, write: Callable[[], Emitted], family: str) -> list[Thunk]:
         """The thunk that runs the kernel of an instruction that only this family can write."""
@@ -300,15 +309,19 @@ class Lowering:
             self.options[symbol] = options
         return symbol
 
-    def _thunk(self, i: Instruction, symbol: str, emitted: Emitted) -> Thunk:
+    def _thunk(
+        self, i: Instruction, symbol: str, emitted: Emitted, place: Place | None = None
+    ) -> Thunk:
         arguments, writes = [], []
         for what, param in zip(emitted.arguments, emitted.kernel.params):
-            is_operand = isinstance(what, int)
-            place = self.slice(i.operands[what]) if isinstance(what, int) else self.slice(i, what)
-            arguments.append(place)
-            writes.append(not is_operand and param.role != "in")
+            arguments.append(place(what) if place else self.place(i, what))
+            writes.append(not isinstance(what, int) and param.role != "in")
         k = emitted.kernel
         return Kernel(i.name, symbol, tuple(arguments), tuple(writes), k.steps, k.cost_ns)
+
+    def place(self, i: Instruction, what: int | ShapeIndex) -> BufferSlice:
+        """Where an operand stands, or a part of the result."""
+        return self.slice(i.operands[what]) if isinstance(what, int) else self.slice(i, what)
 
     def shared(self, kernel: kernels.Kernel, name: str) -> str:
         """The symbol of a kernel that no instruction's structure is the key of: that of an equal

@@ -11,6 +11,7 @@ from hloom.program.thunks.call import Call
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.hosted import alone
+from hloom.targets.cpu.lower.views import view_of
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
 
@@ -18,7 +19,11 @@ from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 def fusion(cpu: Lowering, i: Instruction) -> list[Thunk]:
     moved, whole = updates(cpu, i)
     if not whole:
-        return moved + cpu.body(i, Body.of(i))
+        view = view_of(cpu, i)
+        if view is None:
+            return moved + cpu.body(i, Body.of(i))
+        body = replace(Body.of(view.fusion), name=i.name)
+        return moved + cpu.body(i, body, view.fusion, view.place)
     computed = written_whole(i, whole)
     return moved + cpu.body(i, replace(Body.of(computed), name=i.name), computed)
 

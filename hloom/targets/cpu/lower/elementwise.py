@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_data import MOVED
 from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lower.views import view_of_slice
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
 
 @CPU_LOWERS.of(
-    *sorted((SIMPLE | MOVED) - {"bitcast", "dynamic-reshape"}),
+    *sorted((SIMPLE | MOVED) - {"bitcast", "dynamic-reshape", "slice"}),
     "bitcast-convert",
     "map",
     "reduce",
@@ -20,6 +23,14 @@ from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 )
 def loops(cpu: Lowering, i: Instruction) -> list[Thunk]:
     return cpu.body(i, Body.of(i))
+
+
+@CPU_LOWERS.of("slice")
+def slice_(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    view = view_of_slice(cpu, i)
+    if view is None:
+        return loops(cpu, i)
+    return cpu.body(i, replace(Body.of(view.fusion), name=i.name), view.fusion, view.place)
 
 
 @CPU_LOWERS.of("copy")
