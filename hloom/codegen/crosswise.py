@@ -26,8 +26,11 @@ from hloom.types.sizes import data_bytes
 # Rows and lanes of a tile of narrow elements, where a vector has as many: whole vectors of them
 # would be tiles of more rows than there are registers.
 NARROW_TILE = 16
-# Smaller dimensions are read with strides instead.
+# Smaller dimensions are read with strides instead...
 SHORTEST = 4
+# ... but for the last one of the result, next to one of a vector at least: whole tiles of both are
+# stored in a row.
+SHORTEST_ACROSS = 2
 # Operands of fewer bytes, a share of the nearest cache, stay there however they are read.
 SMALL_SHARE = 1 / 2
 # A block is about so many lines of the caches wide and high.
@@ -75,7 +78,7 @@ def cross_form(body: Body, device: Device) -> CrossForm | None:
             return None
     dims = first.dims
     solid = [d for d, n in enumerate(dims) if n > 1]
-    if not solid or dims[solid[-1]] < SHORTEST or 0 in dims:
+    if not solid or dims[solid[-1]] < SHORTEST_ACROSS or 0 in dims:
         return None
     across = solid[-1]
     emitter = KernelEmitter(body, dims, device)
@@ -92,8 +95,10 @@ def cross_form(body: Body, device: Device) -> CrossForm | None:
         if sizes[buffer] < small or abs(strides.get(across, 0)) <= 1:
             continue
         for d in solid[:-1]:
+            beside = d == solid[-2] and dims[d] >= device.compute.vector_bytes
             if strides.get(d) == 1 and dims[d] >= SHORTEST:
-                return CrossForm(dims, d, across)
+                if dims[across] >= SHORTEST or beside:
+                    return CrossForm(dims, d, across)
     return None
 
 

@@ -1,0 +1,48 @@
+"""Transposes to rows of two or three elements: long rows are turned in tiles, as numpy has it."""
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.codegen.crosswise import cross_form
+from hloom.codegen.tile import Body
+from hloom.targets.cpu.device import host_device
+
+KINDS = {"u8": np.uint8, "f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+def program(kind: str, shape: str, turned: str, order: str) -> hloom.Module:
+    return hloom.parse(f"""HloModule m
+ENTRY e {{
+  x = {kind}[{shape}] parameter(0)
+  ROOT t = {kind}[{turned}] transpose(x), dimensions={{{order}}}
+}}""")
+
+
+@pytest.mark.parametrize("isa", ["", "AVX2"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [2, 3])
+def test_planes_become_pixels(rows: int, kind: str, isa: str) -> None:
+    options = {"xla_cpu_max_isa": isa} if isa else {}
+    rng = np.random.default_rng(rows)
+    for length in (15, 16, 17, 63, 64, 65, 4095, 65537, 200_000):
+        x = rng.integers(0, 200, (rows, length)).astype(KINDS[kind])
+        module = program(kind, f"{rows},{length}", f"{length},{rows}", "1,0")
+        turned = hloom.compile(module, options=options)(x)
+        assert np.array_equal(np.asarray(turned), x.T), length
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_of_pictures(kind: str) -> None:
+    x = np.random.default_rng(0).integers(0, 200, (3, 3, 129, 131)).astype(KINDS[kind])
+    module = program(kind, "3,3,129,131", "3,129,131,3", "0,2,3,1")
+    assert np.array_equal(np.asarray(hloom.compile(module)(x)), x.transpose(0, 2, 3, 1))
+
+
+def test_only_long_rows_beside_them_are_turned() -> None:
+    def form(shape: str, turned: str, order: str) -> object:
+        return cross_form(Body.of(program("f32", shape, turned, order).entry.root), host_device())
+
+    assert form("3,200000", "200000,3", "1,0") is not None
+    assert form("20000,3,7", "20000,7,3", "0,2,1") is None
+    assert form("5,3,40000", "40000,5,3", "2,0,1") is None
