@@ -259,8 +259,8 @@ class LoopWriter:
         else:
             for k in range(0, full, lanes):
                 self._tile(outer, Affine(k), lanes)
-        if full < length:
-            self._tile(outer, Affine(full), length - full)
+        for start, count in loops.rests(full):
+            self._tile(outer, Affine(start), count)
         return ()
 
     def _stretches(self, full: int) -> list[tuple[int, int]]:
@@ -291,10 +291,15 @@ class LoopWriter:
 
         e.for_(start, upper, lanes, (), body)
         if full < length:
-            rest = length - full
             lower = b.binary("maximum", start, b.index(full))
             last = b.binary("minimum", end, b.index(length))
-            e.for_(lower, last, rest, (), lambda k: self._tile(outer, Affine(full), rest))
+
+            def rests(k: Value) -> tuple[Value, ...]:
+                for first, count in loops.rests(full):
+                    self._tile(outer, Affine(first), count)
+                return ()
+
+            e.for_(lower, last, length - full, (), rests)
 
     def _tile(self, outer: list[Affine], start: Affine, lanes: int) -> tuple[Value, ...]:
         """Compute and store the roots for one tile of lanes."""

@@ -228,6 +228,8 @@ class Loops:
     inner: tuple[int, ...]
     lanes: int
     block: int
+    in_halves: bool = False
+    """Whether tiles have powers of two of lanes only: masks of others are taken apart."""
 
     @staticmethod
     def of(body: Body, sizes: tuple[int, ...], device: Device, work: float) -> Loops:
@@ -240,12 +242,17 @@ class Loops:
             split -= 1
             length *= sizes[split]
         lanes = min(_whole_rows(body, vectors, vector, sizes[split:]), length)
+        in_halves = vector > device.compute.vector_floats and any(
+            x.opcode in MASKED for x in body.instructions
+        )
+        if in_halves and lanes == length == max(sizes[split:], default=0):
+            lanes = 1 << (lanes.bit_length() - 1)
         outer, inner = sizes[:split], sizes[split:]
         if rows is not None:
-            return Loops(sizes[:rows], sizes[rows:split], inner, lanes, length)
+            return Loops(sizes[:rows], sizes[rows:split], inner, lanes, length, in_halves)
         most = block_elements(device)
         block = length if length <= 2 * most else max(most // lanes, 1) * lanes
-        return Loops(outer, (), inner, lanes, block)
+        return Loops(outer, (), inner, lanes, block, in_halves)
 
     def in_long_steps(self, device: Device, work: float) -> Loops:
         """The same walk, with so many dimensions in a loop within each step that its start does
@@ -262,6 +269,14 @@ class Loops:
     def length(self) -> int:
         """Elements of a row of lanes."""
         return prod(self.inner)
+
+    def rests(self, full: int) -> list[tuple[int, int]]:
+        """The tiles behind the full ones: where each begins, and how many lanes it has."""
+        rest = self.length - full
+        if not self.in_halves or not rest:
+            return [(full, rest)] if rest else []
+        widths = [1 << k for k in reversed(range(rest.bit_length())) if rest >> k & 1]
+        return [(full + sum(widths[:k]), width) for k, width in enumerate(widths)]
 
     @property
     def blocks(self) -> int:

@@ -68,3 +68,54 @@ def test_products_of_a_row_each():
     result = np.asarray(step(c, *h, y))
     np.testing.assert_array_equal(result, np.einsum("tbdn,btn->btd", h, c) * y)
     assert "if " in step.as_text("kernels")
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.bool_])
+@pytest.mark.parametrize("columns", [16, 17, 31, 33, 49, 64, 100, 127, 129, 4097])
+def test_narrow_numbers_turned_round(kind: type, columns: int) -> None:
+    """Neighbours along both axes, as a game of life adds them: masks of 33 lanes were taken apart,
+    at 8 ns for an element."""
+    x = np.random.default_rng(0).integers(0, 2, (19, columns)).astype(kind)
+    name = {np.int8: "s8", np.int16: "s16", np.bool_: "pred"}[kind]
+    whole, opcode = f"{name}[19,{columns}]", "xor" if kind is np.bool_ else "add"
+    module = hloom.parse(f"""HloModule m
+ENTRY e {{
+  x = {whole} parameter(0)
+  below = {name}[18,{columns}] slice(x), slice={{[1:19], [0:{columns}]}}
+  first = {name}[1,{columns}] slice(x), slice={{[0:1], [0:{columns}]}}
+  up = {whole} concatenate(below, first), dimensions={{0}}
+  right = {name}[19,{columns - 1}] slice(up), slice={{[0:19], [1:{columns}]}}
+  left = {name}[19,1] slice(up), slice={{[0:19], [0:1]}}
+  both = {whole} concatenate(right, left), dimensions={{1}}
+  ROOT r = {whole} {opcode}(both, x)
+}}""")
+    turned = np.roll(x, (-1, -1), (0, 1))
+    expected = turned ^ x if kind is np.bool_ else turned + x
+    np.testing.assert_array_equal(np.asarray(hloom.compile(module)(x)), expected)
+    if columns < 4097:
+        assert all(n & (n - 1) == 0 for n in lanes(module))
+
+
+def lanes(module: hloom.Module) -> set[int]:
+    """How many lanes the loads of its kernels have."""
+    kernels = hloom.compile(module).stages.lowering.kernels.values()
+    tiles = [op.result.shape for k in kernels for op in k.ops() if op.opcode == "load"]
+    return {shape[-1] for shape in tiles if shape}
+
+
+def test_one_number_of_a_joined_array() -> None:
+    """A kernel of a single number that is chosen among arrays has no row."""
+    module = hloom.parse("""HloModule m
+ENTRY e {
+  x = s8[3] parameter(0)
+  y = s8[2] parameter(1)
+  i = s32[] parameter(2)
+  c = s8[5] concatenate(x, y), dimensions={0}
+  g = s8[1] dynamic-slice(c, i), dynamic_slice_sizes={1}
+  p = s8[] reshape(g)
+  ROOT r = s8[] multiply(p, p)
+}""")
+    compiled = hloom.compile(module)
+    x, y = np.array([1, 2, 3], np.int8), np.array([4, 5], np.int8)
+    found = [int(np.asarray(compiled(x, y, np.int32(k)))) for k in range(5)]
+    assert found == [1, 4, 9, 16, 25]

@@ -27,3 +27,18 @@ ENTRY e {{ x = f32[{rows},5] parameter(0)  w = f32[{groups},5,7] parameter(1)
         expected = np.zeros((rows, 7), np.float32)
         expected[: len(of)] = np.einsum("mk,mkn->mn", x[: len(of)], w[of])
         np.testing.assert_array_equal(np.asarray(step(x, w, sizes)), expected)
+
+
+def test_more_rows_than_tiles_count() -> None:
+    """Tiles are counted in 32 bits: of more rows than that each group's dot is written."""
+    module = hloom.parse("""HloModule m
+ENTRY e {
+  x = f32[3000000000,2] parameter(0)
+  w = f32[3,2,7] parameter(1)
+  sizes = s32[3] parameter(2)
+  ROOT d = f32[3000000000,7] ragged-dot(x, w, sizes), lhs_contracting_dims={1},
+    rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}
+}""")
+    hloom.pass_named("ragged-dot-expander").run(module)
+    hloom.verify(module)
+    assert "ragged-dot" not in hloom.show(module)
