@@ -34,7 +34,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.packing": "BIAS",
     "codegen.extreme_keys": "PLAIN_WEIGHT",
     "codegen.gemm_candidates": "FEW MOST_HEIGHT",
-    "codegen.gemm_skinny": "ALONG_RUN ALONG_FEW_RUN",
+    "codegen.gemm_skinny": "ALONG_RUN ALONG_FEW_RUN FEW_SUMS MOST_FINISHED",
     "passes.expand.async_simplifier": "FUNCTION_OPERATIONS",
     "passes.expand.grouped_rows": "LEAST_TILE",
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
@@ -44,7 +44,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.grouped_shape": "LEAST_SHARED_ROWS SUM_REGISTERS_SHARE",
     "codegen.pieces": "MANY_PARTS",
     "codegen.narrow_convolution": "LEAST_FILLED MOST_NEIGHBOURS MOST_OUTPUTS",
-    "codegen.gemm_tiling": "DIRECT_STEPS_PER_UNIT STEPS_PER_UNIT",
+    "codegen.gemm_tiling": "ALONG_COLUMNS DIRECT_STEPS_PER_UNIT STEPS_PER_UNIT",
     "codegen.scratch_sums": "BLOCK_TERMS COPIES",
     "codegen.short_rows": "MOST_AFTER",
     "codegen.walk": "WIDE_WORK MOST_VECTORS MOST_WRITTEN LONG_STEP STEPS_PER_UNIT",
@@ -67,6 +67,7 @@ NO_SIZES: dict[str, str] = {
     "passes.normalize.while_loop_invariant_code_motion": "FEW",
     "passes.normalize.while_loop_unroller": "FEW",
     "passes.simplify.algebra.folds": "MOST_PIECES",
+    "targets.cpu.lower.views": "MOST_PARTS",
     "targets.cpu.lower.loop_steps": "LONG_NS LEAST_STEPS MOST_STEPS MOST_INSTRUCTIONS",
 }
 """Numbers that are no sizes of arrays: times, counts of instructions or steps, bits, rates."""
@@ -100,6 +101,7 @@ _SIZES: dict[str, dict[str, str]] = {
     "codegen.narrow_convolution": {"MOST_WEIGHTS_SHARE": "share", "ROWS_SHARE": "share"},
     "codegen.gemm_tiling": {
         "ACROSS_SHARE": "share",
+        "DEEP_ALONG": "dimension",
         "LEAST_DEPTH": "dimension",
         "LONG_K": "dimension",
         "PANEL_SHARE": "share",
