@@ -260,8 +260,8 @@ def test_times_of_stages_and_passes():
 
 
 def test_an_option_without_effect_is_warned_of():
-    with pytest.warns(UserWarning, match="gpu_autotune_level does nothing"):
-        hloom.compile(ADD, options={"xla_gpu_autotune_level": 0})
+    with pytest.warns(UserWarning, match="gpu_cudnn_gemm_max_plans does nothing"):
+        hloom.compile(ADD, options={"xla_gpu_cudnn_gemm_max_plans": 1})
 
 
 def test_options_that_act_are_not_warned_of(recwarn):

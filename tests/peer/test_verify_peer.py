@@ -27,7 +27,10 @@ STRICTER = {
     "collective-broadcast to a negative id": "no device has one, and XLA asks nothing",
     "collective-reduce with a device twice": "a device is in one group, and XLA asks nothing",
     "collective-broadcast to an id twice": "a device is in one group, and XLA asks nothing",
+    "collective-permute of slices of another rank": "XLA asks nothing of the sizes of slices",
 }
+STRICTER_RULES = ("[custom-call-form]",)
+"""What XLA's verifier asks nothing about: routines would write past their arrays."""
 # Families of mutants that differ for the reasons above.
 SKIPPED = re.compile(
     "send|recv|token|host transfers|async|infeed|layout|copy|custom-call|sort|"
@@ -55,7 +58,8 @@ def test_cases_get_the_same_verdict(kind):
     wrong = []
     for case, theirs in zip(table, said, strict=True):
         ours = refusal(case.text)
-        if (ours is None) != (theirs == "valid") and case.name not in STRICTER:
+        is_known = case.name in STRICTER or str(ours).endswith(STRICTER_RULES)
+        if (ours is None) != (theirs == "valid") and not is_known:
             wrong.append(f"{case.name}: ours {ours}, XLA's {theirs[:300]}")
     assert not wrong, "\n".join(wrong)
 

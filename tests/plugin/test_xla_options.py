@@ -34,13 +34,15 @@ def test_what_hloom_acts_on_becomes_words():
 
 
 def test_flags_of_the_environment(monkeypatch, caplog):
-    flags = "--xla_cpu_enable_fast_math --xla_dump_to=/tmp/x --xla_gpu_autotune_level=0 --xla_foo"
+    flags = (
+        "--xla_cpu_enable_fast_math --xla_dump_to=/tmp/x --xla_gpu_cudnn_gemm_max_plans=0 --xla_foo"
+    )
     monkeypatch.setenv("XLA_FLAGS", f"{flags} --xla_force_host_platform_device_count=8")
     with caplog.at_level(logging.INFO, "hloom"):
         assert flag_words() == ["--xla_cpu_enable_fast_math", "--xla_dump_to=/tmp/x"]
         assert flag_words() == ["--xla_cpu_enable_fast_math", "--xla_dump_to=/tmp/x"]
     told = [(r.levelname, r.getMessage()) for r in caplog.records]
-    words = "XLA_FLAGS: hloom has no use for --xla_gpu_autotune_level, --xla_foo"
+    words = "XLA_FLAGS: hloom has no use for --xla_gpu_cudnn_gemm_max_plans, --xla_foo"
     assert told == [("WARNING", words)], "once, and at once"
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=maybe")
     assert flag_words() == []

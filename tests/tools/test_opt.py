@@ -163,5 +163,5 @@ def test_list_of_options_says_which_act(run):
     lines = run("opt", "--list-options").stdout.splitlines()
     acts = {line.split()[0]: line.split()[1] for line in lines[2:] if line}
     assert acts["--dump_max_hlo_modules=-1"] == "yes"
-    assert acts["--gpu_autotune_level=4"] == "not"
+    assert acts["--gpu_cudnn_gemm_max_plans=5"] == "not"
     assert len(acts) == len(api.OPTIONS)

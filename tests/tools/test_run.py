@@ -156,8 +156,8 @@ def test_threads(run, add):
 def test_options_of_the_compiler(run, add, monkeypatch):
     quiet = run("run", add, "--cpu_max_isa=SSE4_2", "--xla_allow_excess_precision=false")
     assert quiet.exit_code == 0 and "warning" not in quiet.stderr
-    loud = run("run", add, "--gpu_autotune_level=1")
-    assert "--gpu_autotune_level does nothing when compiling for a CPU" in loud.stderr
+    loud = run("run", add, "--gpu_cudnn_gemm_max_plans=1")
+    assert "--gpu_cudnn_gemm_max_plans does nothing when compiling for a CPU" in loud.stderr
     lists = run("run", add, "--disable_hlo_passes=cse,algsmp,expansion")
     assert "--disable_hlo_passes=algsmp does nothing" in lists.stderr
     assert "=cse" not in lists.stderr and "=expansion" not in lists.stderr
