@@ -189,12 +189,16 @@ def undivided(x: Linear) -> Iterator[Undivided]:
 
     Of whole numbers `r + floor(d / b) = floor((b * r + d) / b)`, and again where there is a
     quotient in that. Of several quotients the one whose dividend has the others in it is taken
-    apart; each that is lies within the one before, so that there is an end.
+    apart, where those that lose nothing may stand beside it as numbers: in
+    `t div 2 + (g + l) div 2`, t even, all that is lost is of `g + l`. The others then count more
+    than once and are not taken apart, and each that is lies within the one before, so that there
+    is an end.
     """
     divisor = 1
     while True:
         divisions = [s for s, c in x.terms.items() if c == 1 and s.origin[:1] == ("div",)]
         if len(divisions) > 1:
+            divisions = [s for s in divisions if not _is_exact(s)] or divisions
             divisions = [s for s in divisions if all(_is_made_of(s, t) for t in divisions)]
         if len(divisions) != 1:
             return
@@ -202,6 +206,12 @@ def undivided(x: Linear) -> Iterator[Undivided]:
         x = x.plus(Linear(0, {divisions[0]: 1}), -1).times(by).plus(lower)
         divisor *= by
         yield Undivided(x, divisor, lower, by)
+
+
+def _is_exact(quotient: Symbol) -> bool:
+    """Whether a division leaves the same remainder always."""
+    _, dividend, by = quotient.origin
+    return dividend.residue()[1] % by == 0
 
 
 def _is_made_of(quotient: Symbol, inner: Symbol) -> bool:

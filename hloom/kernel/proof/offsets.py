@@ -19,6 +19,7 @@ from hloom.kernel.proof.search import (
     greatest,
     greatest_quotient,
     lowest,
+    lowest_quotient,
     multiples,
 )
 
@@ -105,7 +106,7 @@ def with_quotients(x: Linear, scope: Sequence[Linear]) -> Iterator[Linear]:
                 continue
             out = Linear(0, {s: x.terms[s] // c for s in x.terms if s in shared})
             whole = dividend.plus(out, by)
-            low, high = lowest(whole, scope) // by, greatest_quotient(whole, by, scope)
+            low, high = lowest_quotient(whole, by, scope), greatest_quotient(whole, by, scope)
             run = Symbol(low, high)
             left = whole.plus(Linear(0, {run: -by}))
             run.facts += [left, left.times(-1).shifted(by - 1)]

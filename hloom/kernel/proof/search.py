@@ -241,6 +241,17 @@ def greatest_quotient(x: Linear, by: int, scope: Sequence[Linear]) -> int:
     return high
 
 
+def lowest_quotient(x: Linear, by: int, scope: Sequence[Linear]) -> int:
+    """A bound that `floor(x / by)` is never below, likewise."""
+    low = lowest(x, scope)
+    for k in multiples(x):
+        low = max(low, -(-lowest(x.times(k), scope) // k))
+    low //= by
+    for y in undivided(x):
+        low = max(low, lowest(y.whole, scope) // (y.divisor * by))
+    return low
+
+
 class Narrowed:
     """The intervals of symbols narrowed to what facts leave of them, until `undo`.
 
@@ -290,8 +301,8 @@ class Narrowed:
         for s in x.terms:
             if s.origin[:1] == ("div",):
                 _, dividend, by = s.origin
-                low, high = lowest(dividend, scope) // by, greatest_quotient(dividend, by, scope)
-                low, high = max(low, s.low), min(high, s.high)
+                low = max(lowest_quotient(dividend, by, scope), s.low)
+                high = min(greatest_quotient(dividend, by, scope), s.high)
                 low += -(low - s.low) % s.step
                 if (s.low, s.high) != (low, high) and low <= high:
                     self.before.setdefault(s, (s.low, s.high))
