@@ -7,54 +7,53 @@ stay cut: what enters one is sliced, what leaves it is gathered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from math import prod
 
 import numpy as np
 
-from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.copy import copy_module
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import opcodes
-from hloom.ir.traits import COLLECTIVE, DEVICE_ID, SIDE_EFFECT
 from hloom.ir.values.groups import ReplicaGroups
 from hloom.ir.values.padding import Padding
 from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.ir.values.slices import Slices
 from hloom.passes.partition.spmd_partitioner import keep_fitting_aliases
-from hloom.passes.sharding.shardy_importer import ShardyImporter
+from hloom.passes.partition.whole_effects import MEETING, have_effects_once, part_shape, unlike
+from hloom.passes.sharding.shardy_importer import ShardyImporter, meshes_of
 from hloom.rewrite.build import RuleBuilder
 from hloom.types.dtype import S32
 from hloom.types.literal import Literal
-from hloom.types.shape import ProgramShape, Shape, shape, tuple_shape
+from hloom.types.shape import ProgramShape, Shape, shape
 
-MEETING = opcodes(COLLECTIVE, DEVICE_ID)
-ONCE = opcodes(SIDE_EFFECT, also=("rng",)) - MEETING
-"""What every device would do by itself, or otherwise than the others."""
 INTO, OUT_OF = "SPMDFullToShardShape", "SPMDShardToFullShape"
 
 
 def computed_whole(module: Module) -> Module:
     """What each partition runs; its arguments and results stand as the module's shardings say.
 
-    Raises `UnsupportedError` where that is not the same program: it has side effects, or regions of
-    its own whose parts are not known by their shardings.
+    Effects are had once (`whole_effects.py`). Raises `UnsupportedError` where that is not the same
+    program: it sends and receives, or has regions of its own whose parts are not known by their
+    shardings.
     """
     whole = copy_module(module)
-    ShardyImporter().run(whole)
-    _check(whole)
+    if meshes_of(whole):
+        ShardyImporter().run(whole)
+    has_regions = any(_target(i) == INTO for i in whole.instructions())
+    _check(whole, has_regions)
     entry, root = whole.entry, whole.entry.root
     parameters = [_stated(p.sharding, p.shape) for p in entry.parameters]
     results = _stated(whole.spmd_output_sharding or root.sharding, root.shape)
-    edges = _Edges(whole)
+    edges = WholeEdges(whole)
+    have_effects_once(whole, edges, has_regions)
     for i in [i for i in whole.instructions() if _target(i) in (INTO, OUT_OF)]:
         edges.at_region(i)
     new = whole.add_computation(f"{entry.name}_of_parts")
     b = edges.builder = RuleBuilder(new)
     arguments = [
-        b.emit("parameter", number=p.attrs.number, shape=_parts(p.shape, s), name=p.name)
+        b.emit("parameter", number=p.attrs.number, shape=part_shape(p.shape, s), name=p.name)
         for p, s in zip(entry.parameters, parameters, strict=True)
     ]
     wholes = [
@@ -72,21 +71,10 @@ def _target(i: Instruction) -> str:
     return i.attrs.custom_call_target if i.opcode == "custom-call" else ""
 
 
-def _check(module: Module) -> None:
-    has_regions = any(_target(i) == INTO for i in module.instructions())
+def _check(module: Module, has_regions: bool) -> None:
     for i in module.instructions():
-        is_own = i.has_side_effect or i.opcode in ONCE
-        if is_own or (i.opcode in MEETING and not has_regions):
-            raise _unlike(i, "every device would do it by itself")
-
-
-def _unlike(i: Instruction, why: str) -> UnsupportedError:
-    where = f"{i.parent.name}/%{i.name}"
-    return UnsupportedError(
-        f"{i.opcode} cannot be computed whole on every device: {why}",
-        instruction=where,
-        rule="partition",
-    )
+        if i.opcode in MEETING and not has_regions:
+            raise unlike(i, "every device would do it by itself")
 
 
 def _stated(s: Sharding | None, of: Shape) -> list[Sharding]:
@@ -97,19 +85,6 @@ def _stated(s: Sharding | None, of: Shape) -> list[Sharding]:
         is_cut = own.kind == "tiled" and leaf.is_array and not leaf.is_dynamic
         leaves.append(own if is_cut else REPLICATED)
     return leaves
-
-
-def _parts(of: Shape, shardings: Iterable[Sharding]) -> Shape:
-    """The shape of a device's part of a value."""
-    left = iter(shardings)
-
-    def part(s: Shape) -> Shape:
-        if s.is_tuple:
-            return tuple_shape([part(e) for e in s.elements])
-        own = next(left)
-        return s if own.kind != "tiled" else s.with_dims(own.tile_sizes(s.dims))
-
-    return part(of)
 
 
 def _restate(module: Module, parameters: list[list[Sharding]], results: list[Sharding]) -> None:
@@ -124,20 +99,21 @@ def _restate(module: Module, parameters: list[list[Sharding]], results: list[Sha
     is_tuple = module.entry.root.shape.is_tuple
     module.spmd_output_sharding = Sharding.tuple_of(*results) if is_tuple else results[0]
     if (of := module.entry_layout) is not None:
-        parts = [_parts(s, own) for s, own in zip(of.parameters, parameters, strict=True)]
+        parts = [part_shape(s, own) for s, own in zip(of.parameters, parameters, strict=True)]
         module.entry_layout = ProgramShape(
-            tuple(parts), of.parameter_names, _parts(of.result, results)
+            tuple(parts), of.parameter_names, part_shape(of.result, results)
         )
     keep_fitting_aliases(module, module.entry)
     module.use_spmd_partitioning = True  # its channels belong to it
 
 
-class _Edges:
+class WholeEdges:
     """Writes what turns parts into wholes and back."""
 
     def __init__(self, module: Module) -> None:
         used = [getattr(i.attrs, "channel_id", None) or 0 for i in module.instructions()]
         self.channels = count(max(used, default=0) + 1)
+        self.module = module
         self.devices, self.replicas = module.num_partitions, module.replica_count
         self.builder = RuleBuilder(module.entry)
 
@@ -174,9 +150,13 @@ class _Edges:
         said = x.sharding if is_into else i.sharding
         counts = [n // max(m, 1) for n, m in zip(of.dims, part.shape.dims)]
         cut = [d for d, n in enumerate(counts) if of.dims[d] != part.shape.dims[d]]
+        if not cut:
+            i.parent.replace(i, x)
+            i.parent.erase(i)
+            return
         s = said and said.tiled()
         if s is None or s.kind != "tiled" or any(s.tile_dims[d] != counts[d] for d in cut):
-            raise _unlike(i, "the sharding of the whole array does not say which parts there are")
+            raise unlike(i, "the sharding of the whole array does not say which parts there are")
         tiles = [
             tuple([k if d in cut else 0 for d, k in enumerate(s.tile_index(device))])
             for device in range(self.devices)
@@ -189,6 +169,15 @@ class _Edges:
             new = self._joined(x, tiles, counts, of)
         i.parent.replace(i, new)
         i.parent.erase(i)
+
+    def of_device(self, table: np.ndarray) -> Instruction:
+        """The row of a table of two dimensions that is this device's."""
+        b, columns = self.builder, table.shape[1]
+        of = shape(S32, table.shape).with_default_layouts()
+        rows = b.constant(Literal.of(table, of))
+        here = b.emit("convert", b.emit("partition-id"), shape=shape(S32, ()))
+        none = b.constant(Literal.of(np.int32(0)))
+        return b.emit("dynamic-slice", rows, here, none, dynamic_slice_sizes=(1, columns))
 
     def _joined(
         self, x: Instruction, tiles: list[tuple[int, ...]], counts: Sequence[int], of: Shape
@@ -229,11 +218,7 @@ class _Edges:
             zero = b.constant(Literal.of(np.zeros((), x.shape.dtype.numpy), x.shape.with_dims(())))
             x = b.emit("pad", x, zero, padding=Padding.of(*[(0, m, 0) for m in missing]))
         starts = np.array(tiles, np.int32).reshape(self.devices, rank) * np.array(sizes, np.int32)
-        of = shape(S32, starts.shape).with_default_layouts()
-        table = b.constant(Literal.of(starts.astype(np.int32), of))
-        here = b.emit("convert", b.emit("partition-id"), shape=shape(S32, ()))
-        none = b.constant(Literal.of(np.int32(0)))
-        row = b.emit("dynamic-slice", table, here, none, dynamic_slice_sizes=(1, rank))
+        row = self.of_device(starts.astype(np.int32))
         offsets = []
         for k in range(rank):
             one = b.emit("slice", row, slice=Slices.of((0, 1, 1), (k, k + 1, 1)))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from hloom.base.diagnostics import UnsupportedError
+from hloom.base.diagnostics import HloError
 from hloom.base.faults import CompilerFaultError, Culprit, Fault, blamed, culprit_of, is_fault
 from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
@@ -80,13 +80,19 @@ def _computed_whole(
         faults.append(Fault.of(error, culprit, "every device computes the whole program"))
     try:
         return computed_whole(module)
-    except UnsupportedError as why:
+    except Exception as why:
         messages = "; ".join([f"{f.culprit}: {f.error}" for f in faults])
         raise CompilerFaultError(
-            f"hloom has a fault, and cannot partition {module.name}: {messages}; {why.message}",
+            f"hloom has a fault, and cannot partition {module.name}: {messages}; {_said(why)}",
             rule="compiler-fault",
             hint="please report it with the program",
         ) from error
+
+
+def _said(error: Exception) -> str:
+    """What went wrong in one line."""
+    is_told = isinstance(error, HloError)
+    return error.message if is_told else f"{type(error).__name__}: {error}"
 
 
 def partition_in_place(module: Module, left_out: frozenset[str] = frozenset()) -> Partitioner:

@@ -34,12 +34,6 @@ ENTRY main {
   ROOT w = f32[8,5] custom-call(y), custom_call_target="SPMDShardToFullShape",
     sharding={devices=[4,1]<=[4]}
 }"""
-DRAWN = """HloModule m, num_partitions=2
-ENTRY main { x = f32[8] parameter(0), sharding={devices=[2]<=[2]}
-  s = u64[] rng-get-and-update-state(), delta=1
-  c = f32[] convert(s)
-  b = f32[8] broadcast(c), dimensions={}
-  ROOT y = f32[8] add(x, b), sharding={devices=[2]<=[2]} }"""
 
 
 def raising(*_: object, **__: object) -> None:
@@ -118,11 +112,44 @@ def test_what_is_refused_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     assert faults == []
 
 
+SUMMED = """HloModule m, num_partitions=4
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY main {
+  x = f32[8,5] parameter(0), sharding={devices=[4,1]<=[4]}
+  l = f32[2,5] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  r = f32[2,5] all-reduce(l), channel_id=1, replica_groups={{0,1,2,3}},
+    use_global_device_ids=true, to_apply=add, sharding={manual}
+  ROOT w = f32[2,5] custom-call(r), custom_call_target="SPMDShardToFullShape",
+    sharding={replicated}
+}"""
+
+
+def test_what_leaves_a_region_may_be_alike_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = hloom.parse(SUMMED)
+    module.use_spmd_partitioning = True
+    monkeypatch.setattr(whole_program, "partition_module", raising)
+    cut = partitioned(module, [])
+    x = np.arange(40, dtype=np.float32).reshape(8, 5)
+    for r in evaluate_lockstep(cut, split_arguments(cut, [hloom.Literal.of(x)])):
+        np.testing.assert_array_equal(np.asarray(r.array), x.reshape(4, 2, 5).sum(0))
+
+
+SENT = """HloModule m, num_partitions=2
+ENTRY main { x = f32[8] parameter(0), sharding={devices=[2]<=[2]}
+  k = token[] after-all()
+  s = (f32[8], u32[], token[]) send(x, k), channel_id=1, is_host_transfer=true
+  d = token[] send-done(s), channel_id=1, is_host_transfer=true
+  ROOT y = f32[8] negate(x), sharding={devices=[2]<=[2]} }"""
+
+
 def test_what_cannot_be_computed_whole_says_whose_fault_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    module = hloom.parse(DRAWN)
+    module = hloom.parse(SENT)
     module.use_spmd_partitioning = True
     monkeypatch.setattr(whole_program, "partition_module", raising)
     with pytest.raises(CompilerFaultError, match=r"hloom has a fault.*planted.*every device"):
+        partitioned(module, [])
+    monkeypatch.setattr(whole_program, "computed_whole", raising)
+    with pytest.raises(CompilerFaultError, match=r"hloom has a fault.*planted.*; KeyError: 'pla"):
         partitioned(module, [])
