@@ -14,6 +14,7 @@ from hloom.codegen.gemm_tiling import (
     along_k_tiling,
     direct_tiling,
     packed_tiling,
+    result_lanes,
     sum_registers,
 )
 from hloom.codegen.product import Product
@@ -29,7 +30,7 @@ LEAST_USE = 0.6
 def tilings(p: Product, device: Device, is_thorough: bool) -> list[GemmTiling]:
     """The default first, each once."""
     default = GemmTiling.of(replace(p, tiling=None), device)
-    lanes = max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
+    lanes = result_lanes(p, device)
     candidates = [default]
     tiles = _tiles(p, lanes, device)
     for tile in tiles if is_thorough else tiles[:FEW]:

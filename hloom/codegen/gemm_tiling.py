@@ -104,7 +104,7 @@ class GemmTiling:
         if p.tiling is not None:
             return p.tiling
         costs = device.costs
-        lanes = max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
+        lanes = result_lanes(p, device)
         if p.b_panels:
             is_few = p.row_groups == 1 and p.rows <= costs.few_direct_rows
             if is_few and p.packing.group == 1:
@@ -124,6 +124,11 @@ class GemmTiling:
             if p.rows <= costs.few_direct_rows or is_wide:
                 return direct_tiling(p, lanes, device)
         return packed_tiling(p, lanes, device)
+
+
+def result_lanes(p: Product, device: Device) -> int:
+    """Elements of the result in a vector."""
+    return max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
 
 
 def sum_registers(device: Device) -> int:

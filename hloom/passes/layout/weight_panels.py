@@ -31,24 +31,24 @@ from hloom.types.shape import shape
 
 
 class Weight(NamedTuple):
-    """A product that reads a constant as B, and what the constant goes through until there."""
+    """A product that reads an array as B, and what the array goes through until there."""
 
     reader: Instruction
     matrix: Matrix
     inside: list[Instruction]
     """Within the reader, from B to the leaf, which is last."""
     outside: list[Instruction]
-    """From the reader's operand to the constant, which is last."""
+    """From the reader's operand to the array, its source, which is last."""
 
     @property
     def moves(self) -> list[Instruction]:
-        """What the constant goes through, in order."""
+        """What the source goes through, in order."""
         return [*self.outside[-2::-1], *self.inside[-2::-1]]
 
     @property
     def arrangement(self) -> tuple[object, ...]:
-        """Equal for products that read a constant in the same panels."""
-        moves = [(x.opcode, x.attrs, x.shape) for x in self.moves]
+        """Equal for products that read a source in the same panels."""
+        moves = tuple([(x.opcode, x.attrs, x.shape) for x in self.moves])
         return moves, self.matrix.array.shape, self.matrix.dims, self.matrix.group
 
 
@@ -76,14 +76,14 @@ class WeightPanels(Pass):
 
 def plain_matrix(i: Instruction) -> Matrix | None:
     """The second operand of an instruction's only dot, if that is a plain product of matrices."""
-    [dot, *others] = _products(i)
+    [dot, *others] = products(i)
     if others or dot.opcode != "dot" or dot.operands[1].shape.rank != 2:
         return None
     contracted = dot.attrs.rhs_contracting_dims
     return Matrix(dot.operands[1], (*contracted, 1 - contracted[0])) if contracted else None
 
 
-def _products(i: Instruction) -> list[Instruction]:
+def products(i: Instruction) -> list[Instruction]:
     """The dots and convolutions that an instruction is, or has inside."""
     inside = i.called[0].instructions if i.opcode == "fusion" else (i,)
     return [x for x in inside if CONTRACTS in OPS[x.opcode].traits]
@@ -95,11 +95,11 @@ def _laid_out(
     """How many constants of a computation have become panels."""
     by_constant: dict[Instruction, list[Weight]] = {}
     for i in c.instructions:
-        if any(x.opcode == "constant" or _is_move(x) for x in i.operands) and _products(i):
+        if any(x.opcode == "constant" or _is_move(x) for x in i.operands) and products(i):
             matrix = matrix_of(i)
-            weight = matrix and _weight(i, matrix)
-            if weight:
-                by_constant.setdefault(weight.outside[-1], []).append(weight)
+            w = matrix and weight(i, matrix, _is_whole_constant)
+            if w:
+                by_constant.setdefault(w.outside[-1], []).append(w)
     count = 0
     for constant, weights in by_constant.items():
         first = weights[0].arrangement
@@ -110,15 +110,22 @@ def _laid_out(
         panels = c.append("constant", attrs, (), literal.shape, constant.name)
         panels.metadata = constant.metadata
         for w in weights:
-            _read(w, panels, module)
+            read_panels(w, panels, module)
         count += 1
     if count:
         c.reorder(c.in_order())
     return count
 
 
-def _weight(i: Instruction, matrix: Matrix) -> Weight | None:
-    """The constant that an instruction reads as a matrix, and nowhere else."""
+def _is_whole_constant(x: Instruction) -> bool:
+    return x.opcode == "constant" and not x.attrs.literal.is_elided and not x.is_root
+
+
+def weight(
+    i: Instruction, matrix: Matrix, is_source: Callable[[Instruction], bool]
+) -> Weight | None:
+    """The array that an instruction reads as a matrix, and nowhere else, if it is such a source in
+    another order."""
     is_fusion = i.opcode == "fusion"
     leaves = i.called[0].parameters if is_fusion else i.operands
     if i.has_control_edges or panel_width(matrix.columns) is None or not matrix.depth:
@@ -129,8 +136,8 @@ def _weight(i: Instruction, matrix: Matrix) -> Weight | None:
     inside = _moved(array, lambda x: x in leaves)
     if inside is None or i.operands.count(operand := _operand(i, inside[-1])) != 1:
         return None
-    outside = _moved(operand, lambda x: x.opcode == "constant")
-    if outside is None or outside[-1].attrs.literal.is_elided or outside[-1].is_root:
+    outside = _moved(operand, is_source)
+    if outside is None:
         return None
     own = [*outside[:-1], *(inside if is_fusion else ())]
     if any(len(x.users) != 1 or x.is_root or x.has_control_edges for x in own):
@@ -182,7 +189,7 @@ def _panels(literal: Literal, w: Weight) -> Literal:
     return Literal.owning(whole, shape(literal.dtype, whole.shape).with_default_layouts())
 
 
-def _read(w: Weight, panels: Instruction, module: Module) -> None:
+def read_panels(w: Weight, panels: Instruction, module: Module) -> None:
     """Let a reader take B from the panels."""
     i, array, leaf = w.reader, w.matrix.array, w.inside[-1]
     if i.opcode != "fusion":

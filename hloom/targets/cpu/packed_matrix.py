@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hloom.analysis.panels import Matrix
-from hloom.codegen.gemm_tiling import GemmTiling
+from hloom.analysis.panels import Matrix, panel_width
+from hloom.codegen.gemm_tiling import GemmTiling, result_lanes
 from hloom.codegen.tile import Body
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
@@ -15,7 +15,7 @@ def packed_matrix(device: Device, i: Instruction) -> Matrix | None:
 
     Few rows are multiplied without packing, but panels are read faster than rows of a matrix
     that are far apart (4 rows by 2048 x 2048: 0.43 of the time); not where elements would be
-    converted on the way.
+    converted on the way, nor where a vector is wider than a panel or cuts it.
     """
     family, p = family_of(Body.of(i), device)
     if family.name != "product" or p.batch != 1 or p.of.is_complex:
@@ -25,4 +25,6 @@ def packed_matrix(device: Device, i: Instruction) -> Matrix | None:
         return None
     if group > 1 and GemmTiling.of(p, device).form != "packed":
         return None
-    return Matrix(x, p.b_dims, group)
+    matrix = Matrix(x, p.b_dims, group)
+    width, lanes = panel_width(matrix.columns), result_lanes(p, device)
+    return None if width is None or width % lanes else matrix

@@ -46,6 +46,7 @@ from hloom.passes.layout.layout_normalization import LayoutNormalization, row_ma
 from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
 from hloom.passes.layout.sub_byte_normalization import SubByteNormalization, bytes_inside
 from hloom.passes.layout.weight_panels import WeightPanels
+from hloom.passes.layout.while_loop_weight_panels import WhileLoopWeightPanels
 from hloom.passes.normalize.discontinuity_rounding import DiscontinuityRounding
 from hloom.passes.normalize.pad_folding import PadFolding
 from hloom.passes.normalize.while_loop_fresh_stacks import WhileLoopFreshStacks
@@ -255,16 +256,19 @@ def cpu_pipeline(
             DiscontinuityRounding(),  # the same digits in every kernel, once nothing removes it
             fusion_for(device, kinds),
             *taken_apart(apart),
-            weight_panels_for(device),  # once it is plain which kernels read them
+            *weight_panels_for(device),  # once it is plain which kernels read them
             DeadCodeElimination(),
         ),
         leaves=LOWERED,
     )
 
 
-def weight_panels_for(device: Device | None) -> WeightPanels:
-    """What lays constants out as products read them on a device."""
-    return WeightPanels() if device is None else WeightPanels(partial(packed_matrix, device))
+def weight_panels_for(device: Device | None) -> tuple[WeightPanels, WhileLoopWeightPanels]:
+    """What lays constants, and what loops do not change, out as products read them on a device."""
+    if device is None:
+        return WeightPanels(), WhileLoopWeightPanels()
+    packed = partial(packed_matrix, device)
+    return WeightPanels(packed), WhileLoopWeightPanels(packed, most_bytes=device.last_bytes)
 
 
 def taken_apart(fusions: tuple[str, ...]) -> tuple[Pass, ...]:
