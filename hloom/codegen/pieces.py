@@ -6,8 +6,9 @@ every operand is a nest of loops of its own, whose results are stored with an of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
+from operator import itemgetter
 
 from hloom.codegen.elements_concatenate import IN_TURN
 from hloom.codegen.loops import LoopWriter, Nest
@@ -40,7 +41,8 @@ def concatenate_parts(body: Body) -> list[list[int]] | None:
     numbers = [k for k, x in enumerate(root.operands) if x.shape.size]
     rows = prod(root.shape.dims[:d])
     if rows >= FEW_ROWS or root.shape.size < MANY_ELEMENTS:
-        return [numbers]
+        # LLVM takes four times as long for code of twice the length.
+        return [numbers[k : k + MANY_PARTS] for k in range(0, len(numbers), MANY_PARTS)]
     return _grouped(root, numbers)
 
 
@@ -59,13 +61,24 @@ def _grouped(root: Instruction, numbers: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def concatenate_kernel(body: Body, parts: Sequence[int], device: Device) -> Emitted:
-    """A kernel that writes the parts of some operands of the concatenation at the root."""
+def concatenate_kernels(
+    body: Body, groups: Sequence[Sequence[int]], device: Device
+) -> list[Emitted]:
+    """For each group of operands of the concatenation at the root the kernel that writes them."""
+    starts, whole = _starts(body.roots[0][0]), len(groups) == 1
+    bodies = zip(groups, _bodies(body, groups))
+    return [_kernel(some, parts, starts, whole, device) for parts, some in bodies]
+
+
+def _kernel(
+    body: Body, parts: Sequence[int], starts: Sequence[int], whole: bool, device: Device
+) -> Emitted:
+    """The kernel of some operands; `whole`: of all that have elements."""
     root = body.roots[0][0]
     d = root.attrs.dimensions[0]
     work = body_work(body.instructions, [root], device.costs)
     if _is_narrow(root, parts, device):
-        return _side_by_side(body, parts, device, work)
+        return _side_by_side(body, parts, starts, whole, device, work)
     alone = len(parts) == 1
     if alone:
         shapes = [Loops.of(body, root.operands[parts[0]].shape.dims, device, work)]
@@ -73,14 +86,12 @@ def concatenate_kernel(body: Body, parts: Sequence[int], device: Device) -> Emit
         lanes = vectors_for(body, device, work) * vector_lanes(body, device)
         shapes = [_loops(root.operands[k].shape.dims, d, lanes, device) for k in parts]
     grid = shapes[0].grid if alone else (prod(root.shape.dims[:d]),)
-    whole = len(parts) == sum(1 for x in root.operands if x.shape.size)
     emitter = KernelEmitter(body, grid, device, part=not whole)
     [output] = emitter.outputs
     emitter.body = Body(
         body.name, False, body.leaves, [(root.operands[k], ()) for k in parts], body.instructions
     )
     emitter.outputs = [output] * len(parts)
-    starts = _starts(root)
     emitter.offsets = [
         tuple([starts[k] if axis == d else 0 for axis in range(root.shape.rank)]) for k in parts
     ]
@@ -99,6 +110,28 @@ def concatenate_kernel(body: Body, parts: Sequence[int], device: Device) -> Emit
     return emitter.finish()
 
 
+def _bodies(body: Body, groups: Sequence[Sequence[int]]) -> Iterator[Body]:
+    """For each group of operands of the root the body with no more than what they are computed
+    from: looking at all for each kernel would take a time that grows as the square of them."""
+    if len(groups) == 1:
+        yield body
+        return
+    root = body.roots[0][0]
+    order = {x: k for k, x in enumerate(body.instructions)}
+    numbers = dict(body.leaves)
+    for parts in groups:
+        needed = {root, *[root.operands[k] for k in parts]}
+        waiting = list(needed - {root})
+        while waiting:
+            x = waiting.pop()
+            new = [y for y in x.operands if y not in needed] if x in order else []
+            needed.update(new)
+            waiting += new
+        leaves = sorted([(x, numbers[x]) for x in needed & numbers.keys()], key=itemgetter(1))
+        inside = sorted(needed & order.keys(), key=order.__getitem__)
+        yield Body(body.name, body.several, leaves, body.roots, inside)
+
+
 def _is_narrow(root: Instruction, parts: Sequence[int], device: Device) -> bool:
     """Whether several operands have one element for each row, less than a vector together, and
     there are enough rows: lanes go over them then."""
@@ -109,20 +142,25 @@ def _is_narrow(root: Instruction, parts: Sequence[int], device: Device) -> bool:
     return 2 * row <= device.compute.vector_bytes and prod(root.shape.dims[:d]) >= FEW_ROWS
 
 
-def _side_by_side(body: Body, parts: Sequence[int], device: Device, work: float) -> Emitted:
+def _side_by_side(
+    body: Body,
+    parts: Sequence[int],
+    starts: Sequence[int],
+    whole: bool,
+    device: Device,
+    work: float,
+) -> Emitted:
     """A kernel that computes the operands together, a vector of rows at a time: what several of
     them are computed from is computed once, as the two halves of random bits are."""
     root = body.roots[0][0]
     d = root.attrs.dimensions[0]
     sizes = root.operands[parts[0]].shape.dims
     loops = Loops.of(body, sizes, device, work)
-    whole = len(parts) == sum(1 for x in root.operands if x.shape.size)
     emitter = KernelEmitter(body, loops.grid, device, part=not whole)
     emitter.body = Body(
         body.name, False, body.leaves, [(root.operands[k], ()) for k in parts], body.instructions
     )
     emitter.outputs = emitter.outputs * len(parts)
-    starts = _starts(root)
     emitter.offsets = [
         tuple([starts[k] if axis == d else 0 for axis in range(root.shape.rank)]) for k in parts
     ]

@@ -32,6 +32,7 @@ def parts_of(sizes, rows=1):
         ([MANY_ELEMENTS // 2 + 1] * 3, [1, 1, 1]),
         ([100] * 1000, [MANY_PARTS] * (1000 // MANY_PARTS) + [1000 % MANY_PARTS]),
         ([7, MANY_ELEMENTS, 7, 7], [1, 1, 2]),
+        ([1] * (2 * MANY_PARTS + 1), [MANY_PARTS, MANY_PARTS, 1]),
     ],
 )
 def test_small_arrays_share_a_kernel(sizes, lengths):
@@ -48,3 +49,24 @@ def test_every_element_comes_from_its_array(rows, sizes):
     arrays = [rng.standard_normal((rows, n), np.float32) for n in sizes]
     result = hloom.compile(module)(*arrays)
     assert np.array_equal(np.asarray(result), np.concatenate(arrays, 1))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 64])
+def test_single_numbers_are_joined_by_several_kernels(rows):
+    # One kernel of all took LLVM a time that grew as the square of their number.
+    count = 3 * MANY_PARTS + 5
+    lines = ["HloModule m", "ENTRY e {", f"  x = f32[{rows},{count}] parameter(0)"]
+    for k in range(count):
+        part = f"slice={{[0:{rows}], [{count - 1 - k}:{count - k}]}}"
+        lines.append(f"  piece_{k} = f32[{rows},1] slice(x), {part}")
+        lines.append(f"  y_{k} = f32[{rows},1] {['negate', 'abs'][k % 2]}(piece_{k})")
+    names = ", ".join(f"y_{k}" for k in range(count))
+    text = f"  ROOT r = f32[{rows},{count}] concatenate({names}), dimensions={{1}} }}"
+    x = np.random.default_rng(0).standard_normal((rows, count), np.float32)
+    expected = x[:, ::-1] * np.where(np.arange(count) % 2, 1, -1)
+    expected[:, 1::2] = abs(expected[:, 1::2])
+    found = hloom.compile("\n".join([*lines, text]))(x)
+    assert np.array_equal(np.asarray(found), expected)
+    parts = parts_of([1] * count, rows)
+    assert [k for some in parts for k in some] == list(range(count))
+    assert max(map(len, parts)) == MANY_PARTS

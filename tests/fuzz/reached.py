@@ -44,7 +44,7 @@ def watch(counted: Counter[str]) -> None:
     around(f"{rooms}.families", "column_kernel", plain("columns"))
     around(f"{rooms}.families", "cross_kernel", plain("crosswise"))
     around(f"{rooms}.families", "cumulative_kernel", plain("cumulative"))
-    around(f"{rooms}.families", "concatenate_kernel", plain("concatenate"))
+    around(f"{rooms}.families", "concatenate_kernels", plain("concatenate"))
     around(f"{rooms}.families", "attention_kernel", plain("attention"))
     around(f"{rooms}.control", "whole_loop", lambda _, made: "whole loop" if made else "")
     around(f"{rooms}.gather", "scatter_kernel", plain("scatter"))

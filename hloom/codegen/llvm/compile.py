@@ -232,10 +232,13 @@ class CodeCompiler:
         self._size = 0
         self._level = opt_level
 
-    def add(self, name: str, text: str, opt_level: int | None = None) -> None:
-        """One more function, with the declarations it needs; `opt_level` if not that of all."""
+    def add(
+        self, name: str, text: str, opt_level: int | None = None, is_alone: bool = False
+    ) -> None:
+        """One more function, with the declarations it needs; `opt_level` if not that of all.
+        `is_alone`: it is not gathered with others, which may call it by its name."""
         level = self.opt_level if opt_level is None else opt_level
-        if len(text) >= ALONE_BYTES and self.opt_level == level:
+        if is_alone or (len(text) >= ALONE_BYTES and self.opt_level == level):
             self._hand_over(Batch(self, [name], [text], level, True))
             return
         if level != self._level:

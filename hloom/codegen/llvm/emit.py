@@ -40,6 +40,11 @@ class Emit(Arithmetic):
         """Declarations of the functions that are called, by name."""
         self.inner: dict[str, Emit] = {}
         """Functions that only this one calls, by what they compute."""
+        self.common: dict[str, Emit] = {}
+        """Functions that others of the program call, too, by name; each stands there once."""
+        self.tables: list[str] = []
+        """Definitions of constant arrays."""
+        self._lent: dict[int, V] = {}
         self.narrow: dict[str, tuple[DType, V]] = {}
         """By name, values that were read or rounded as a narrow float type, and their bits."""
 
@@ -217,6 +222,21 @@ class Emit(Arithmetic):
         self.lines.insert(0, f"  {name} = alloca [{size_bytes} x i8], align {align}")
         return V(name, "ptr")
 
+    def lent(self, size_bytes: int) -> V:
+        """The address of bytes on the stack that hold nothing for longer than a call takes: the
+        same for all who ask for so many."""
+        if size_bytes not in self._lent:
+            self._lent[size_bytes] = self.alloca(size_bytes)
+        return self._lent[size_bytes]
+
+    def table(self, numbers: Sequence[int]) -> V:
+        """The address of constant words of 64 bits."""
+        name = f"@{self.name}.table{len(self.tables)}"
+        inside = ", ".join([constant("i64", n).typed for n in numbers])
+        array = f"[{len(numbers)} x i64] [{inside}]"
+        self.tables.append(f"{name} = private unnamed_addr constant {array}, align 8")
+        return V(name, "ptr")
+
     def guarded(self, number: int, size_bytes: int) -> V:
         """The address of bytes before a protected page, the same in every call of a thread."""
         name = "%" + self.fresh("guarded")
@@ -251,9 +271,23 @@ class Emit(Arithmetic):
             inner.ret_type, inner.ret_lanes = result.kind, result.lanes
             inner.ret(result)
             self.declared |= inner.declared
+            self.common |= inner.common
         text = f"call {type_text(inner.ret_type, inner.ret_lanes)} @{inner.name}("
         text += ", ".join([x.typed for x in values]) + ")"
         return self.pure(text, inner.ret_type, inner.ret_lanes, deepest(*values))
+
+    def call_common(
+        self, name: str, write: Callable[[Emit, str], None], args: Sequence[V], kind: str
+    ) -> None:
+        """`write(e, kind)` as a function of the program, which is called here: for long code that
+        hardly ever runs. It must depend on nothing but its arguments and the kind."""
+        if name not in self.common:
+            words = [(a.kind, f"x{k}") for k, a in enumerate(args)]
+            self.common[name] = function = Emit(name, self.machine, words)
+            write(function, kind)
+        types = ", ".join(a.type for a in args)
+        self.declared[name] = f"declare void @{name}({types}) cold nounwind"
+        self.line(f"call void @{name}({', '.join(a.typed for a in args)}) cold nounwind")
 
     # The whole
 
@@ -265,10 +299,11 @@ class Emit(Arithmetic):
             ret = type_text(ret, self.ret_lanes)
         head = f"define {self.linkage}{ret} @{self.name}({params}) {self.attributes} {{\nentry:\n"
         inner = "".join([f.text() for f in self.inner.values()])
-        return f"{head}{self.body_text()}\n}}\n{inner}"
+        tables = "".join([f"{line}\n" for line in self.tables])
+        return f"{tables}{head}{self.body_text()}\n}}\n{inner}"
 
     def whole_text(self) -> str:
-        """The definition behind declarations of what it calls."""
+        """The definition behind declarations of what it calls, that of `common` not among them."""
         return "\n".join([*self.declared.values(), self.text()])
 
 
@@ -279,6 +314,8 @@ def module_text(functions: Iterable[Emit], machine: Machine, globals_: Sequence[
     nontemporal stores name.
     """
     functions = list(functions)
+    common = {name: g for f in functions for name, g in f.common.items()}
+    functions += common.values()
     defined = {f.name for f in functions}
     declared = {n: d for f in functions for n, d in f.declared.items() if n not in defined}
     parts = [

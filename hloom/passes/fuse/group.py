@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -65,9 +66,10 @@ class Limits:
         most = self.instructions - more
         if len(members) <= most:
             return False
-        return (
-            len(members) > 2 * most or sum([cost.weight(m, self.costs) > 0 for m in members]) > most
-        )
+        if len(members) > 2 * most:
+            return True
+        counts = Counter([m.opcode for m in members])  # asked for every value that might join
+        return sum([n for opcode, n in counts.items() if self.costs.weight(opcode) > 0]) > most
 
 
 MOST_BEHIND = 64

@@ -12,6 +12,7 @@ from hloom.base.faults import Culprit, Fault, blame, blamed
 from hloom.base.guarding import GUARDING
 from hloom.base.registry import load_room
 from hloom.codegen.llvm.compile import CodeCompiler, FailedFunctionError, Objects
+from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.main_function import main_text
 from hloom.codegen.llvm.module import KernelOptions, kernel_function
@@ -196,11 +197,13 @@ class CpuTarget:
         decisions, faults = lowered.decisions, lowered.faults
         with clock.stage("llvm text"):
             texts = {}
-            for symbol, text in self.functions(lowering, thunks):
+            for symbol, text, is_common in self.functions(lowering, thunks):
                 texts[symbol] = text
                 if code is not None:
-                    # One call after another: good code is not faster, and takes LLVM longer.
-                    code.add(symbol, text, 0 if symbol == ENTRY else None)
+                    # One call after another, or what hardly ever runs: good code is not faster
+                    # to speak of, and takes LLVM several times as long.
+                    is_plain = is_common or symbol == ENTRY
+                    code.add(symbol, text, 0 if is_plain else None, is_common)
         tell_spaces(module, buffers)
         program = Program(
             module.name,
@@ -360,8 +363,12 @@ class CpuTarget:
         """Whether a step of compilation is to be done in its simplest way."""
         return bool(self.left_out) and Culprit("step", step) in self.left_out
 
-    def functions(self, lowering: Lowering, thunks: tuple[Thunk, ...]) -> Iterator[tuple[str, str]]:
-        """Symbol and LLVM text of everything that a program calls; its entry is the last."""
+    def functions(
+        self, lowering: Lowering, thunks: tuple[Thunk, ...]
+    ) -> Iterator[tuple[str, str, bool]]:
+        """Symbol and LLVM text of everything that a program calls, and whether kernels of other
+        programs call it, too; the program's entry is the last."""
+        common: dict[str, Emit] = {}
         for symbol, kernel in lowering.kernels.items():
             kernel.excess_precision = self.excess_precision and symbol not in lowering.exact
             option = self.kernels
@@ -370,12 +377,17 @@ class CpuTarget:
             family = lowering.families.get(symbol, CODE)
             option = option._replace(plain_addresses=family.name in PLAINLY_ADDRESSED)
             try:
-                text = kernel_function(kernel, self.machine, option).whole_text()
+                function = kernel_function(kernel, self.machine, option)
+                text = function.whole_text()
             except Exception as error:
                 blame(error, family)
                 raise
-            yield symbol, text
-        yield from lowering.functions.items()
+            common |= function.common
+            yield symbol, text, False
+        for name, function in common.items():
+            yield name, function.whole_text(), True
+        for symbol, text in lowering.functions.items():
+            yield symbol, text, False
         with blamed("step", "main function"):
             text = main_text(ENTRY, thunks, self.device)
-        yield ENTRY, text
+        yield ENTRY, text, False

@@ -27,7 +27,7 @@ from hloom.codegen.grouped import grouped_kernel
 from hloom.codegen.grouped_shape import GroupedShape, grouped_shape
 from hloom.codegen.loops import loop_kernel
 from hloom.codegen.narrow_convolution import NarrowShape, narrow_kernel, narrow_shape
-from hloom.codegen.pieces import concatenate_kernel, concatenate_parts
+from hloom.codegen.pieces import concatenate_kernels, concatenate_parts
 from hloom.codegen.product import Product, dot_product, is_canonical_dot
 from hloom.codegen.product_convolution import convolution_product
 from hloom.codegen.short_rows import short_row_kernel, short_rows
@@ -185,7 +185,7 @@ FAMILIES = (
         "pieces",
         "a concatenation: each operand writes its own part",
         _without_product(lambda body, _: concatenate_parts(body)),
-        lambda body, form, bytes_: [concatenate_kernel(body, some, bytes_) for some in form],
+        lambda body, form, device: concatenate_kernels(body, form, device),
     ),
     Family(
         "loops",
