@@ -40,8 +40,9 @@ class Emit(Arithmetic):
         """Declarations of the functions that are called, by name."""
         self.inner: dict[str, Emit] = {}
         """Functions that only this one calls, by what they compute."""
-        self.common: dict[str, Emit] = {}
-        """Functions that others of the program call, too, by name; each stands there once."""
+        self.common: dict[str, Callable[[], Emit]] = {}
+        """What writes functions that others of the program call, too, by name; each stands there
+        once."""
         self.tables: list[str] = []
         """Definitions of constant arrays."""
         self._lent: dict[int, V] = {}
@@ -281,10 +282,14 @@ class Emit(Arithmetic):
     ) -> None:
         """`write(e, kind)` as a function of the program, which is called here: for long code that
         hardly ever runs. It must depend on nothing but its arguments and the kind."""
-        if name not in self.common:
-            words = [(a.kind, f"x{k}") for k, a in enumerate(args)]
-            self.common[name] = function = Emit(name, self.machine, words)
+        machine, words = self.machine, [(a.kind, f"x{k}") for k, a in enumerate(args)]
+
+        def written() -> Emit:
+            function = Emit(name, machine, words)
             write(function, kind)
+            return function
+
+        self.common.setdefault(name, written)
         types = ", ".join(a.type for a in args)
         self.declared[name] = f"declare void @{name}({types}) cold nounwind"
         self.line(f"call void @{name}({', '.join(a.typed for a in args)}) cold nounwind")
@@ -314,8 +319,8 @@ def module_text(functions: Iterable[Emit], machine: Machine, globals_: Sequence[
     nontemporal stores name.
     """
     functions = list(functions)
-    common = {name: g for f in functions for name, g in f.common.items()}
-    functions += common.values()
+    common = {name: write for f in functions for name, write in f.common.items()}
+    functions += [write() for write in common.values()]
     defined = {f.name for f in functions}
     declared = {n: d for f in functions for n, d in f.declared.items() if n not in defined}
     parts = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -368,7 +368,7 @@ class CpuTarget:
     ) -> Iterator[tuple[str, str, bool]]:
         """Symbol and LLVM text of everything that a program calls, and whether kernels of other
         programs call it, too; the program's entry is the last."""
-        common: dict[str, Emit] = {}
+        common: dict[str, Callable[[], Emit]] = {}
         for symbol, kernel in lowering.kernels.items():
             kernel.excess_precision = self.excess_precision and symbol not in lowering.exact
             option = self.kernels
@@ -384,8 +384,8 @@ class CpuTarget:
                 raise
             common |= function.common
             yield symbol, text, False
-        for name, function in common.items():
-            yield name, function.whole_text(), True
+        for name, write in common.items():
+            yield name, write().whole_text(), True
         for symbol, text in lowering.functions.items():
             yield symbol, text, False
         with blamed("step", "main function"):
