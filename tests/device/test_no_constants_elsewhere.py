@@ -151,6 +151,7 @@ LARGE = {
     "passes/fuse/group.py": "as above",
     "passes/partition/gather.py": WIDTH,
     "passes/partition/halo.py": "entries of a cache of the compiler's",
+    "passes/partition/partitioner.py": "few elements: bytes are what is made few",
     "passes/partition/reshard_plan.py": "entries of a cache of the compiler's",
     "passes/partition/spmd_partitioner.py": WIDTH,
     "passes/sharding/sharding_propagation.py": EFFORT,

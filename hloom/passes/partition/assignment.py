@@ -210,8 +210,8 @@ def candidates(
         for option in (_merged(source, others), _merged(source, asked), source):
             option = settled(walk, f, option)
             options.setdefault(tuple(sorted(option.items())), option)
-    if not options:
-        options[()] = {}
+    if not options or f.work <= walk.of.most_repeated:
+        options.setdefault((), {})
     return list(options.values())
 
 

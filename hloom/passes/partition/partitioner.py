@@ -70,10 +70,16 @@ class Partitioner:
     inserted: list[Inserted] = field(default_factory=list)
     free_results: set[int] = field(default_factory=set)
     """Leaves of the program's result of which nobody says how they are to stand."""
+    returned: dict[Instruction, Tiling] = field(default_factory=dict)
+    """How arrays are to stand that only the program's result holds."""
+    cut_by_table: set[int] = field(default_factory=set)
+    """Leaves whose sharding counts by other axes than the mesh."""
     combiners: Combiners = field(default_factory=dict)
     channels: Iterator[int] = field(default_factory=lambda: count(1))
     draws_tiles: bool = False
     """Whether the parts of random numbers are drawn by the devices that have them."""
+    most_repeated: int = 1 << 12
+    """Multiplications or elements that every device may do alike where that is fewer bytes."""
     random_keys: Iterator[int] = field(default_factory=count)
     done: dict[tuple, tuple[Computation, Leaves]] = field(default_factory=dict)
     kept_channels: set[int] = field(default_factory=set)
@@ -163,14 +169,16 @@ class Walk:
 
     def whole(self, x: Instruction) -> Instruction:
         """All of an operand, on every device."""
-        instruction = self.kept.get(x)
-        return instruction or self.tuple_of(x.shape, iter([v.whole() for v in self.values[x]]))
+        kept = self.kept.get(x)
+        return kept or self.tuple_of(x.shape, iter([v.whole() for v in self.values[x]]))
 
     def operands(self, i: Instruction) -> list[TiledValue]:
         return [self.value(x) for x in i.operands]
 
     def wanted(self, i: Instruction) -> list[Tiling | None]:
         """How the leaves of a result are to stand by its sharding."""
+        if i.sharding is None and i in self.of.returned:
+            return [self.of.returned[i].without(self.region)]
         said = self.of.tilings(i.sharding, i.shape)
         return [t and t.without(self.region) for t in said] if self.region else said
 
@@ -238,15 +246,19 @@ class Walk:
         asked = result or tuple([v.primary for v in leaves])
         if self.old.is_entry:
             # What may stand as it likes does as it was computed, in equal parts.
-            free = self.of.free_results
-            asked = tuple(
-                [self._even(v) if k in free else t for k, (v, t) in enumerate(zip(leaves, asked))]
-            )
+            asked = tuple([self._asked(k, v, t) for k, (v, t) in enumerate(zip(leaves, asked))])
         first = len(self.b.added)
         parts = [v.get(t.with_manual(())) for v, t in zip(leaves, asked, strict=True)]
         self.new.root = self.tuple_of(self.old.root.shape, iter(parts))
         self._annotate(self.old.root, self.b.added[first:])
         return self.new, tuple([t.with_manual(v.manual) for v, t in zip(leaves, asked)])
+
+    def _asked(self, k: int, v: TiledValue, t: Tiling) -> Tiling:
+        """How a leaf of the program's result is to stand that was to stand so."""
+        if k in self.of.free_results:
+            return self._even(v)
+        whole = nothing_cut(v.shape)  # of which any table cuts parts, and nothing is handed on
+        return whole if k in self.of.cut_by_table and not v.received(whole) else t
 
     def _even(self, v: TiledValue) -> Tiling:
         """How a value stands, of dimensions that are cut into equal parts."""
@@ -312,9 +324,8 @@ class Walk:
         if not i.has_control_edges:
             return
         # What was made for it waits for what was made for those before it.
-        own = [x for x in instructions if x.opcode not in ("constant", "parameter")] or [
-            next(iter(v.forms.values())) for v in self.values[i] if v.forms
-        ]
+        own = [x for x in instructions if x.opcode not in ("constant", "parameter")]
+        own = own or [next(iter(v.forms.values())) for v in self.values[i] if v.forms]
         for before in i.control_predecessors:
             for x in own:
                 if before in ends and ends[before] is not x and ends[before] not in x.operands:

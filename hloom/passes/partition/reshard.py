@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.values.group_modes import CROSS_PARTITION, group_mode
 from hloom.ir.values.groups import ReplicaGroups
 from hloom.ir.values.padding import Padding
+from hloom.passes.collectives.pairs import composed
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.partition.device_mesh import DeviceMesh
 from hloom.passes.partition.reshard_plan import ArrayOnMesh, ReshardStep, tile_size
@@ -271,7 +273,11 @@ class Emitter(Expansion):
         return self.permute(x, self.pairs(having, wanting))
 
     def permute(self, x: Instruction, pairs: Sequence[tuple[int, int]]) -> Instruction:
-        """Every pair's second device gets what its first one has, the others zeros."""
+        """Every pair's second device gets what its first one has, the others zeros: from where it
+        was first, if it has only been handed on until then."""
+        while _is_handed_on(x):
+            pairs = composed(x.attrs.source_target_pairs, tuple(pairs))
+            (x,) = x.operands
         if all(a == b for a, b in pairs) and len(pairs) == self.mesh.device_count:
             return x
         return self.emit(
@@ -341,3 +347,9 @@ def neutral_number(opcode: str, dtype: DType) -> int | float | complex:
     if dtype is PRED:
         return opcode == "minimum"
     return min_value(dtype) if opcode == "maximum" else max_value(dtype)
+
+
+def _is_handed_on(x: Instruction) -> bool:
+    """Whether it is what another partition had, and nothing else."""
+    is_permute = x.opcode == "collective-permute" and not x.attrs.slice_sizes
+    return is_permute and len(x.operands) == 1 and group_mode(x.attrs) == CROSS_PARTITION

@@ -59,7 +59,8 @@ def why_rows_depend(few: Module, many: Module, rows: int, cuts: Cuts, results: C
         for i in live:
             if i in varying and not _is_cut(i, varying[i], rows):
                 return f"%{i.name}, {i.shape.text_without_layout}, is not one part for each row"
-        partition_module(many, Counter())
+        # Done alike by all, a reversed count would ask nobody how many rows there are.
+        partition_module(many, Counter(), repeats_few=False)
     except UnsupportedError as error:
         return error.message
     return next(

@@ -111,13 +111,17 @@ class SpmdPartitioner(Pass):
         return PassResult(True, +fired)
 
 
-def partition_module(module: Module, fired: Counter[str], draws_tiles: bool = False) -> Partitioner:
-    """Put the partitioned program in place of a module's; what was done is counted."""
+def partition_module(
+    module: Module, fired: Counter[str], draws_tiles: bool = False, repeats_few: bool = True
+) -> Partitioner:
+    """Put the partitioned program in place of a module's; what was done is counted. `repeats_few`:
+    what is little work may be done by all devices alike."""
     stated = module.spmd_output_sharding or module.entry.root.sharding
     for expander in EXPANDED:
         expander.run(module)
     run = Partitioner.of(module)
     run.draws_tiles = draws_tiles
+    run.most_repeated *= repeats_few
     entry, root = module.entry, module.entry.root
     parameters = [_Ends.of(run, p.sharding, p.shape) for p in entry.parameters]
     result = _Ends.of(run, stated, root.shape)
@@ -127,6 +131,8 @@ def partition_module(module: Module, fired: Counter[str], draws_tiles: bool = Fa
     module.spmd_output_sharding = _standing(stated, root.shape)
     _check_sizes(module)
     run.free_results = _free_results(module)
+    run.returned = _returned(root, result.tilings, run.free_results)
+    run.cut_by_table = {k for k, s in enumerate(result.shardings) if s is not None}
     partitioned, ends = run.partition(entry, tuple([e.tilings for e in parameters]), result.tilings)
     if any(t.manual for t in ends):
         raise refused(
@@ -134,8 +140,8 @@ def partition_module(module: Module, fired: Counter[str], draws_tiles: bool = Fa
             "the result of the program is what each device has by itself",
             "SPMDShardToFullShape makes it a part of a whole",
         )
+    result = replace(result, tilings=ends)
     if run.free_results:
-        result = replace(result, tilings=ends)
         module.spmd_output_sharding = _with_free(run, module.spmd_output_sharding, ends, root)
     _cross_boundaries(run, partitioned, parameters, result)
     _update_layouts(module, run, parameters, result)
@@ -173,6 +179,17 @@ def _free_results(module: Module) -> set[int]:
         if may and s.is_array and (own is None or own.kind == "replicated"):
             free.add(k)
     return free
+
+
+def _returned(root: Instruction, tilings: Leaves, free: set[int]) -> dict[Instruction, Tiling]:
+    """How arrays stand that a tuple returns, and nothing else reads."""
+    if root.opcode != "tuple" or any(x.shape.is_tuple for x in root.operands):
+        return {}
+    return {
+        x: t
+        for k, (x, t) in enumerate(zip(root.operands, tilings, strict=True))
+        if k not in free and list(x.users) == [root] and root.operands.count(x) == 1
+    }
 
 
 def _with_free(

@@ -1,0 +1,112 @@
+"""Bytes of random partitioned programs beside XLA's: `python -m bench.partition_random`.
+
+Programs of `tests/fuzz/partition_sketch.py`, on meshes of 2 to 32 devices, go through jaxlib's
+built-in backend and through hloom, as they are annotated. Of both the same analysis counts the
+bytes that a device receives. Programs that XLA refuses or fails at are left out, and named.
+
+    python -m bench.partition_random --first 8000 --count 200 [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import re
+from typing import Any
+
+import hloom
+from bench.partition import ratio, traffic  # says how many devices JAX is to have: eight
+from hloom.ir.text import show_module
+from hloom.passes.partition.whole_program import partitioned
+from tests.fuzz import partition_sketch_calls, partition_sketch_ops  # noqa: F401  kinds of steps
+from tests.fuzz.partition_sketch import Sketch
+
+MOST_DEVICES = 32
+MOST_SECONDS = 40
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={MOST_DEVICES}"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+
+def partitioned_by_xla(module: hloom.Module) -> hloom.Module:
+    """What XLA makes of the program for each of its devices."""
+    import jax
+    import numpy as np
+    from jaxlib import _hlo, xla_client  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib._jax import mlir
+
+    count = module.num_partitions
+    proto = _hlo.hlo_module_from_text(show_module(module)).as_serialized_hlo_module_proto()
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = 1, count
+    build = options.executable_build_options
+    build.num_replicas, build.num_partitions = 1, count
+    build.use_spmd_partitioning = True
+    options.device_assignment = xla_client.DeviceAssignment.create(np.arange(count).reshape(1, -1))
+    devices = xla_client.DeviceList(tuple(jax.devices()[:count]))
+    client = jax.devices()[0].client
+    compiled = client.compile_and_load(mlir.hlo_to_stablehlo(proto), devices, options)
+    return hloom.parse(compiled.hlo_modules()[0].to_string())
+
+
+def row_of(seed: int) -> dict[str, Any]:
+    """Both sides of one program; `said` where one of them has nothing to compare."""
+    module = Sketch(seed).module()
+    try:
+        theirs = traffic(partitioned_by_xla(module))
+    except Exception as error:
+        return {"seed": seed, "said": re.sub(r"\s+", " ", str(error))[:120]}
+    ours = traffic(partitioned(module))
+    sums = sum(theirs.values()), sum(ours.values())
+    return {"seed": seed, "xla": theirs, "hloom": ours, "ratio": ratio(sums[1], sums[0])}
+
+
+def rows_of(seeds: range) -> list[dict[str, Any]]:
+    """All rows; a process of their own, which XLA may end, computes some at a time."""
+    rows, left = [], list(seeds)
+    while left:
+        context = multiprocessing.get_context("spawn")
+        with context.Pool(1, maxtasksperchild=50) as pool:
+            while left:
+                try:
+                    rows.append(pool.apply_async(row_of, (left[0],)).get(MOST_SECONDS))
+                except multiprocessing.TimeoutError:
+                    rows.append({"seed": left[0], "said": "XLA ended the process, or takes long"})
+                    del left[0]
+                    break
+                del left[0]
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--json", default="")
+    asked = parser.parse_args()
+    rows = rows_of(range(asked.first, asked.first + asked.count))
+    found = [r for r in rows if "said" not in r]
+    for r in sorted([r for r in found if r["ratio"] > 1.001], key=lambda r: -r["ratio"]):
+        kinds = "; ".join(
+            f"{k} {r['xla'].get(k, 0):,.0f} > {r['hloom'].get(k, 0):,.0f}"
+            for k in sorted({*r["xla"], *r["hloom"]})
+        )
+        print(f"{r['seed']:6} {r['ratio']:5.2f}  {kinds}")
+    for r in rows:
+        if "said" in r:
+            print(f"{r['seed']:6} left out: {r['said']}")
+    less = sum(r["ratio"] < 0.999 for r in found)
+    more = sum(r["ratio"] > 1.001 for r in found)
+    theirs, ours = [sum(sum(r[k].values()) for r in found) for k in ("xla", "hloom")]
+    print(
+        f"{len(found)} programs: {less} with fewer bytes than XLA's, {len(found) - less - more} "
+        f"with as many, {more} with more; {ours / max(theirs, 1):.2f} of its bytes in all"
+    )
+    if asked.json:
+        with open(asked.json, "w") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
