@@ -69,12 +69,31 @@ def mesh_of(text: str) -> Any:
     for part in text.split(","):
         name, _, size = part.partition("=")
         name = name.strip()
-        if not name or not size.strip().isdigit() or int(size) < 1 or name in dict(axes):
+        if name in dict(axes):
+            raise api.UsageError(
+                f"the mesh names axis {name!r} twice",
+                rule="mesh",
+                hint="write --mesh data=4,model=2",
+            )
+        if not name or not size.strip().isdigit() or int(size) < 1:
             raise api.UsageError(
                 f"{part!r} is no axis of a mesh", rule="mesh", hint="write --mesh data=4,model=2"
             )
         axes.append((name, int(size)))
     return api.MeshAxes(tuple(axes))
+
+
+def mesh_for(text: str, module: api.Module) -> Any:
+    """The same for the devices of a module, of which there have to be as many."""
+    mesh, partitions = mesh_of(text), module.num_partitions
+    counts = (partitions, partitions * module.replica_count)
+    if mesh is not None and mesh.device_count not in counts:
+        raise api.UsageError(
+            f"the mesh has {mesh.device_count} devices, the program {partitions} partitions",
+            rule="mesh",
+            hint="--meshes all compares the meshes that there are",
+        )
+    return mesh
 
 
 def show(cost: api.PartitionCost, top: int) -> None:

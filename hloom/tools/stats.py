@@ -64,10 +64,11 @@ def stats(
         communication.show_meshes(api.costs_of_meshes(module, topology), as_json)
         return
     module = communication.each_device(module)
+    axes = communication.mesh_for(mesh, module)
     statistics = api.module_statistics(module, top or module.instruction_count)
     cost = None
     if statistics.collectives:
-        cost = api.partition_cost(module, topology, communication.mesh_of(mesh))
+        cost = api.partition_cost(module, topology, axes)
     if as_json:
         write_json(as_data(statistics) | communication.as_data(cost))
         return

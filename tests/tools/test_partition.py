@@ -104,6 +104,17 @@ def test_axes_that_cut_nothing_are_named(run, plain, axes) -> None:
     assert name in data["idle_axes"]
 
 
+def test_stats_refuse_a_mesh_of_other_devices(run, sharded) -> None:
+    """It was taken, and its axes named what they do not have."""
+    done = run("stats", sharded, "--spmd", "--mesh", "data=3")
+    assert done.exit_code == 2 and "the mesh has 3 devices, the program" in done.stderr
+
+
+def test_an_axis_of_a_mesh_is_named_once(run, plain) -> None:
+    done = run("partition", plain, "--mesh", "data=4,data=2")
+    assert done.exit_code == 2 and "names axis 'data' twice" in done.stderr
+
+
 @pytest.mark.parametrize("mesh", ["", "data", "data=0", "data=2,data=4", "data=x"])
 def test_wrong_meshes(run, plain, mesh) -> None:
     done = run("partition", plain, "--mesh", mesh)
