@@ -11,7 +11,7 @@ from hloom.interp.elementwise_number import Array
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
 from hloom.types.convert import converted
-from hloom.types.dtype import BF16, F32, F64, DType
+from hloom.types.dtype import BF16, F32, F64, S64, DType
 
 Dims = tuple[int, ...]
 
@@ -124,6 +124,7 @@ def ragged_dot(
         raise EvalError("ragged-dot takes one ragged dimension", instruction=f"%{i.name}")
     ragged = i.attrs.lhs_ragged_dims[0]
     types = _types(i)
+    group_sizes = converted(group_sizes, i.operands[2].shape.dtype, S64)
     if ragged in batch[0]:
         return contracted(x, y, batch, contracting, types)
     if ragged in contracting[0]:
@@ -135,7 +136,7 @@ def ragged_dot(
             contracted(_masked(x, x_mask), _masked(y, y_mask), batch, contracting, types)
             for x_mask, y_mask in zip(x_masks, y_masks)
         ]
-        return np.stack(parts) if parts else np.zeros(i.shape.dims, types[2].numpy)
+        return np.stack(parts) if parts else np.zeros(i.shape.dims).astype(types[2].numpy)
     return _ragged_rows(i, x, y, group_sizes, ragged)
 
 
@@ -154,7 +155,7 @@ def _ragged_rows(i: Instruction, x: Array, y: Array, group_sizes: Array, ragged:
     outer = tuple(free[: free.index(ragged)])
     y_free = [d for d in range(y.ndim) if d not in (group, *batch[1], *contracting[1])]
     sizes = [x.shape[d] for d in (*batch[0], *free)] + [y.shape[d] for d in y_free]
-    result = np.zeros(sizes, types[2].numpy)
+    result = np.zeros(sizes).astype(types[2].numpy)  # zeros as rounded: f8e8m0fnu has none
     masks = _group_masks(x, group_sizes, ragged, (*batch[0], *outer))
     for g, mask in enumerate(masks):
         rows = np.flatnonzero(mask.any(axis=tuple(d for d in range(mask.ndim) if d != ragged)))
@@ -185,8 +186,8 @@ def _masked(x: Array, mask: Array) -> Array:
 
 def _group_masks(x: Array, group_sizes: Array, ragged: int, prefix: Dims) -> list[Array]:
     """For each group which positions are in its run: pred, size 1 where it does not depend."""
-    ends = np.cumsum(group_sizes.astype(np.int64), axis=-1)
-    starts = ends - group_sizes.astype(np.int64)
+    ends = np.cumsum(group_sizes, axis=-1)
+    starts = ends - group_sizes
     position = np.arange(x.shape[ragged]).reshape([-1 if d == ragged else 1 for d in range(x.ndim)])
     masks = []
     for g in range(group_sizes.shape[-1]):

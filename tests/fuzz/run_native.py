@@ -122,6 +122,8 @@ def _takes_special(module: Module) -> bool:
         return all(
             i.attrs.type == "TOTALORDER" for i in module.instructions() if i.opcode == "compare"
         )
+    if any(i.opcode == "power" and i.shape.dtype.is_complex for i in module.entry.instructions):
+        return False  # numbers that turn 1e19 times and more, of whose angle no digit is known
     return all(i.opcode in _MOVES or i.opcode in inner for i in module.entry.instructions)
 
 

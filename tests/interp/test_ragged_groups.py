@@ -80,3 +80,28 @@ def test_sizes_of_other_dimensions_are_refused():
       lhs_ragged_dims={1}, rhs_group_dims={0} }"""
     with pytest.raises(hloom.HloError, match=r"before it those of lhs .*\[7\]"):
         hloom.verify(hloom.parse(text))
+
+
+def test_sizes_that_are_floats_are_cut_to_what_integers_hold():
+    """XLA's verifier takes them. What is in no group is the zero of the type, or what rounds to."""
+    text = (
+        "ENTRY e {\n  x = f32[4,1] parameter(0)\n  y = f32[3,1,1] parameter(1)\n"
+        "  n = f32[3] parameter(2)\n  ROOT d = TYPE[4,1] ragged-dot(x, y, n), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, "
+        "rhs_group_dims={0}\n}\n"
+    )
+    x, y = np.ones((4, 1), np.float32), np.array([1, 2, 4], np.float32).reshape(3, 1, 1)
+    for dtype, none in (("f32", 0.0), ("f8e8m0fnu", np.nan)):
+        module = hloom.parse(text.replace("TYPE", dtype))
+        for sizes, groups in (
+            ([1.9, 2.0, 0.5], [1, 2, 2, none]),
+            ([np.nan, 1e30, 0.0], [2, 2, 2, 2]),
+        ):
+            arguments = x, y, np.array(sizes, np.float32)
+            expected = np.array(groups, np.float32)
+            for computed in (
+                hloom.evaluate(module, *arguments).array,
+                hloom.compile(module)(*arguments),
+            ):
+                computed = np.asarray(computed).astype(np.float32).reshape(-1)
+                np.testing.assert_array_equal(computed, expected)

@@ -19,6 +19,7 @@ from hloom.ir.proto import (
 from hloom.ir.proto.attributes import ATTRIBUTES, BY_OPCODE, op_codec
 from hloom.ir.proto.carried import NewerFieldsWarning
 from hloom.ir.text import PrintOptions, parse_module, show_module
+from hloom.ir.verify import verify
 from tests.processor_time import at_most
 
 TRAINING = Path(__file__).with_name("proto_training.hlo").read_text()
@@ -220,6 +221,21 @@ def test_elided_constants_stay_elided():
     message = module_to_proto(module)
     assert not message.computations[0].instructions[0].HasField("literal")
     assert module_from_proto(message).entry.root.attrs.literal.is_elided
+
+
+def test_channel_0_is_a_channel_behind_bytes_too():
+    """Messages say no channel by 0: it is written as the first number that no other channel has."""
+    text = (
+        "ENTRY e {\n  p = f32[4] parameter(0)\n"
+        "  a = f32[4] collective-permute(p), channel_id=1, source_target_pairs={{0,0}}\n"
+        "  b = f32[4] all-gather(a), channel_id=0, replica_groups={{0}}, dimensions={0}, "
+        "use_global_device_ids=true\n"
+        "  ROOT c = f32[4] all-to-all(b), channel_id=0, replica_groups={{0}}, dimensions={0}\n}\n"
+    )
+    module = module_from_bytes(module_to_bytes(parse_module(text)))
+    verify(module)
+    channels = [i.attrs.channel_id for i in module.entry.instructions if i.operands]
+    assert channels == [1, 2, 2]
 
 
 def test_old_files_are_read():

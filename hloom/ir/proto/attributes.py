@@ -18,7 +18,6 @@ from hloom.ir.proto.codec import (
     Context,
     enumeration,
     inside,
-    optional,
     repeated,
     scalar,
     text,
@@ -123,6 +122,12 @@ def _read_channel_id(message: Any, _: Context) -> int | None:
     return message.channel_id or message.all_reduce_id or None  # the latter in old files
 
 
+def _write_channel_id(value: int | None, message: Any, context: Context) -> None:
+    """Channel 0 is a channel in text, but none in messages: it gets a number that is free."""
+    if value is not None:
+        message.channel_id = value or context.channel_for_zero
+
+
 def _read_is_associative(message: Any, _: Context) -> bool:
     return message.is_associative == 1
 
@@ -191,7 +196,7 @@ LITERAL = Codec(
 
 ATTRIBUTES: dict[str, Codec] = {
     "batch_group_count": scalar("batch_group_count", 1),
-    "channel_id": Codec(_read_channel_id, optional("channel_id").write),
+    "channel_id": Codec(_read_channel_id, _write_channel_id),
     "collapsed_slice_dims": repeated("collapsed_slice_dims", GATHER),
     "constrain_layout": scalar("constrain_layout"),
     "convolution_kind": Codec(_read_convolution_kind, _write_convolution_kind),

@@ -23,6 +23,8 @@ class Context:
         self.shardings = ShardingReader()
         self.operands: tuple[Any, ...] = ()
         """The operands of the instruction being read or written."""
+        self.channel_for_zero = 1
+        """What channel 0 is called, which means none in messages: a number that no other has."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,6 @@ def scalar(field: str, missing: Any = None) -> Codec:
     if missing is None:
         return Codec(lambda m, _: getattr(m, field), write)
     return Codec(lambda m, _: getattr(m, field) or missing, write)
-
-
-def optional(field: str) -> Codec:
-    """A number for which 0 says that there is none."""
-    return Codec(
-        lambda m, _: getattr(m, field) or None,
-        lambda v, m, _: setattr(m, field, v or 0),
-    )
 
 
 def text(field: str) -> Codec:

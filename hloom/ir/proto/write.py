@@ -6,6 +6,7 @@ are so already; otherwise ids are given anew, and a name that repeats gets a suf
 one goes into the note (`note.py`), from which our reader restores it.
 """
 
+from itertools import count
 from typing import Any
 
 from hloom.base.diagnostics import HloError, ProtoError
@@ -55,6 +56,8 @@ class ModuleWriter:
         except ValueError as error:
             raise ProtoError(str(error)) from None
         self.number(orders)
+        channels = {getattr(i.attrs, "channel_id", 0) for o in orders.values() for i in o}
+        self.context.channel_for_zero = next(c for c in count(1) if c not in channels)
         for c, order in orders.items():
             self.write_computation(c, order, message.computations.add())
         entry = module.entry

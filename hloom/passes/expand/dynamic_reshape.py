@@ -6,7 +6,7 @@ from math import prod
 
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.dynamic_rules import RULES, again
-from hloom.passes.expand.dynamic_values import Masks, Sized, Sizes
+from hloom.passes.expand.dynamic_values import Masks, Sized, Sizes, counting_type
 from hloom.passes.expand.expansion import refuse
 from hloom.types.dtype import S32
 from hloom.types.shape import Shape
@@ -53,10 +53,12 @@ def reshape(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
         flags = open_
     else:
         known = {}
-    count = m.product(m.size(x, d) for d in range(x.value.shape.rank))
+    counted = counting_type(x.value.shape, i.shape)
+    count = m.product((m.size(x, d) for d in range(x.value.shape.rank)), counted)
     others = [e for e in range(i.shape.rank) if e != flags[0]]
-    rest = m.product(known.get(e, m.number(i.shape.dims[e])) for e in others)
-    size = b.divide(count, b.maximum(rest, m.number(1)))
+    sizes_ = (known.get(e, m.number(i.shape.dims[e])) for e in others)
+    rest = m.product(sizes_, counted)
+    size = b.converted(b.divide(count, b.maximum(rest, b.scalar(1, counted))), S32)
     sizes = {**known, flags[0]: size}
     return Sized(compacted(m, x, i.shape, sizes), sizes)
 
@@ -78,15 +80,16 @@ def compacted(m: Masks, x: Sized, of: Shape, sizes: Sizes) -> Instruction:
     b, full = m.b, of.dims
     if not x.value.shape.size:
         return b.full(0, of.dtype, full)
-    number = b.full(0, S32, full)
+    counted = counting_type(x.value.shape, of)
+    number = b.full(0, counted, full)
     for d in range(of.rank):
-        size = b.spread(sizes[d], full) if d in sizes else b.full(full[d], S32, full)
-        number = b.add(b.multiply(number, size), b.iota(S32, full, d))
-    at = b.full(0, S32, full)
+        size = b.converted(sizes[d], counted) if d in sizes else b.scalar(full[d], counted)
+        number = b.add(b.multiply(number, b.spread(size, full)), b.iota(counted, full, d))
+    at = b.full(0, counted, full)
     stride, rest = 1, number
     for d in range(x.value.shape.rank - 1, -1, -1):
-        size = b.spread(b.maximum(m.size(x, d), m.number(1)), full)
-        at = b.add(at, b.multiply(b.remainder(rest, size), b.full(stride, S32, full)))
+        size = b.spread(b.converted(b.maximum(m.size(x, d), m.number(1)), counted), full)
+        at = b.add(at, b.multiply(b.remainder(rest, size), b.full(stride, counted, full)))
         rest = b.divide(rest, size)
         stride *= x.value.shape.dims[d]
     flat = b.reshaped(x.value, (x.value.shape.size,))

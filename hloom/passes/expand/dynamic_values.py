@@ -14,7 +14,7 @@ from hloom.ir.op import opcodes
 from hloom.ir.traits import RUN_TIME_SIZE
 from hloom.passes.expand.expansion import Expansion, refuse
 from hloom.passes.simplify.dce import remove_dead_instructions
-from hloom.types.dtype import S32
+from hloom.types.dtype import S32, S64, DType
 from hloom.types.shape import Shape, shape, tuple_shape
 
 Sizes = dict[int, Instruction]
@@ -88,6 +88,29 @@ def common(first: Shape, second: Shape) -> Shape:
     return shape(first.dtype, first.dims, first.layout, flags)
 
 
+MOST = 2**31 - 1
+"""The largest size that HLO's run-time sizes, numbers of 32 bits, can say."""
+
+
+def _countable(x: Sized, d: int) -> int:
+    """The bound of a dimension, where sizes and places along it fit in 32 bits."""
+    bound = x.value.shape.dims[d]
+    if bound > MOST:
+        raise refuse(
+            x.value,
+            f"dimension {d} of {x.value.shape.text_without_layout} is larger than {MOST:,}, the "
+            "most that the size of an array of run-time size can be",
+            "dynamic-shape",
+            "keep the array static, or cut that dimension in two",
+        )
+    return bound
+
+
+def counting_type(*shapes: Shape) -> DType:
+    """The type that counts the elements of arrays."""
+    return S32 if max(s.size for s in shapes) <= MOST else S64
+
+
 class Masks:
     """Builds what masks and sizes need, in one computation."""
 
@@ -97,16 +120,18 @@ class Masks:
     def size(self, x: Sized, d: int) -> Instruction:
         """The run-time size of a dimension, a constant where it is static."""
         size_ = x.sizes.get(d)
-        return self.number(x.value.shape.dims[d]) if size_ is None else size_
+        return self.number(_countable(x, d)) if size_ is None else size_
 
     def number(self, value: int) -> Instruction:
         return self.b.scalar(value, S32)
 
-    def product(self, factors: Iterable[Instruction]) -> Instruction:
-        product_: Instruction | None = None
-        for f in factors:
-            product_ = f if product_ is None else self.b.multiply(product_, f)
-        return self.number(1) if product_ is None else product_
+    def product(self, factors: Iterable[Instruction], dtype: DType) -> Instruction:
+        """The product of sizes, 1 of none, in a type that holds it."""
+        product_ = self.b.scalar(1, dtype)
+        for k, f in enumerate(factors):
+            f = self.b.converted(f, dtype)
+            product_ = self.b.multiply(product_, f) if k else f
+        return product_
 
     def valid(self, x: Sized, dims: Sequence[int] | None = None) -> Instruction | None:
         """pred of the array's sizes: which elements exist; None when all do."""
@@ -115,6 +140,7 @@ class Masks:
         for d, size in x.sizes.items():
             if dims is not None and d not in dims:
                 continue
+            _countable(x, d)
             inside = b.compared(b.iota(S32, full, d), b.spread(size, full), "LT")
             mask = inside if mask is None else b.and_(mask, inside)
         return mask

@@ -18,6 +18,7 @@ from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.expand.grouped_rows import (
     LEAST_TILE,
+    MOST_ROWS,
     GroupedExpander,
     Runs,
     tiled_rows,
@@ -110,6 +111,8 @@ class GroupedDotRewriter(GroupedExpander):
     def _pays(self, m: _Masked) -> bool:
         groups = m.starts.shape.dims[0]
         rows = m.matrix.shape.dims[m.inner(m.row_axis)]
+        if rows > MOST_ROWS:
+            return False
         # No more groups than rows have any.
         in_tiles = rows + min(groups, rows) * min(LEAST_TILE, rows)
         return groups * rows >= LEAST_GAIN * in_tiles

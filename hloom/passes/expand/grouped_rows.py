@@ -17,6 +17,8 @@ from hloom.passes.expand.loops import counted_loop, rows_from, with_rows
 from hloom.types.dtype import S32, S64, DType
 from hloom.types.shape import shape
 
+MOST_ROWS = 1 << 30
+"""Rows that tiles are cut of: their numbers, and those of a tile behind the last, have 32 bits."""
 LEAST_TILE = 8
 """Rows of a tile: on average half of the last one of a group are masked."""
 
@@ -41,11 +43,13 @@ def plain_dot(b: Expansion, i: Instruction, x, y, numbers: tuple[Dims, Dims, Dim
 
 
 class Runs:
-    """Where each group begins and ends along the ragged dimension: s32[prefix..., groups]."""
+    """Where each group begins and ends along the ragged dimension: s32[prefix..., groups], s64 of
+    more than `MOST_ROWS`."""
 
     def __init__(self, b: Expansion, starts: Instruction, ends: Instruction, rows: int) -> None:
         """Where starts and ends, of any integers, lie beyond the rows, rows end."""
         self.b, self.rows = b, rows
+        self.dtype = S32 if rows <= MOST_ROWS else S64
         self.dims = starts.shape.dims
         self.count = self.dims[-1]
         self.starts, self.ends = (self._clamped(x) for x in (starts, ends))
@@ -68,13 +72,13 @@ class Runs:
         b = self.b
         wide = b.converted(x, S64)
         least, most = (b.full(n, S64, self.dims) for n in (0, self.rows))
-        return b.converted(b.maximum(b.minimum(wide, most), least), S32)
+        return b.converted(b.maximum(b.minimum(wide, most), least), self.dtype)
 
     def mask(self, group: int, dims: Dims, axis: int, prefix: Dims) -> Instruction:
         """Which positions along `axis` are in the run of a group; `prefix` are the dimensions
         that the leading ones of the sizes stand for."""
         b, last = self.b, len(self.dims) - 1
-        position = b.iota(S32, dims, axis)
+        position = b.iota(self.dtype, dims, axis)
         order = sorted(range(last), key=prefix.__getitem__)
         start, end = (
             b.spread(

@@ -13,6 +13,7 @@ from hloom.ir.instruction import Instruction
 from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expansion, refuse
 from hloom.passes.expand.grouped_rows import (
+    MOST_ROWS,
     GroupedExpander,
     Runs,
     plain_dot,
@@ -22,8 +23,6 @@ from hloom.passes.expand.grouped_rows import (
 from hloom.passes.expand.product_types import product_types
 from hloom.passes.facts import no_dead_code, without
 from hloom.passes.pass_ import register
-from hloom.types.dtype import S32
-from hloom.types.limits import max_value
 
 
 @register
@@ -57,7 +56,7 @@ class RaggedDotExpander(GroupedExpander):
         matrices = not a.lhs_batch_dims and x.shape.rank == 2 and len(a.lhs_contracting_dims) == 1
         runs = Runs.of_sizes(b, sizes, x.shape.dims[ragged])
         matrices = matrices and sizes.shape.rank == 1
-        matrices = matrices and x.shape.dims[ragged] <= max_value(S32)  # which counts rows
+        matrices = matrices and x.shape.dims[ragged] <= MOST_ROWS
         if ragged in a.lhs_contracting_dims:
             if matrices and y.shape.rank == 2:
                 axes = numbers[1][0], numbers[3][0]

@@ -32,6 +32,7 @@ from hloom.passes.expand.expansion import Expansion
 from hloom.passes.facts import fact, no_dead_code
 from hloom.passes.layout.layout_normalization import physical_order
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
+from hloom.passes.simplify.dce import remove_dead_computations
 from hloom.rewrite.driver import Trace
 from hloom.types.dtype import U8
 from hloom.types.shape import Shape, shape, tuple_shape
@@ -74,6 +75,8 @@ class SubByteNormalization(Pass):
     ) -> PassResult:
         fired: Counter[str] = Counter()
         entry, layouts = module.entry, module.entry_layout
+        if entry.callers:  # by computations that nothing reaches: they would read other shapes
+            remove_dead_computations(module)
         outside, result = [p.shape for p in entry.parameters], entry.root.shape
         if layouts is not None:
             outside = [with_own_sizes(s, own) for s, own in zip(layouts.parameters, outside)]
