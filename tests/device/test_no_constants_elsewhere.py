@@ -138,6 +138,8 @@ LARGE = {
     "passes/control/call_inliner.py": EFFORT,
     "passes/expand/async_simplifier.py": "as above",
     "passes/expand/dot_algorithm_rewriter.py": WIDTH,
+    "passes/expand/dynamic_values.py": WIDTH,
+    "passes/expand/grouped_rows.py": WIDTH,
     "passes/expand/random_bits.py": "constants of Philox and Threefry",
     "passes/expand/rng_expander.py": "constants of a generator",
     "passes/expand/scan_expander.py": WIDTH,
