@@ -7,6 +7,7 @@ neither knows is an error that says how to give a hook.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,17 @@ from hloom.base.diagnostics import EvalError
 from hloom.base.registry import Registry
 from hloom.interp.arguments import as_value
 from hloom.interp.context import EvalContext
+from hloom.interp.elementwise_complex import joined
 from hloom.interp.registry import MEANING
 from hloom.interp.values import TOKEN, EvalValue, zero
-from hloom.ir.custom_call_rules import wrong_custom_call, wrong_front_end_call
+from hloom.ir.custom_call_rules import (
+    CHOICES,
+    DIALECTS,
+    FUNCTIONS,
+    takes_largest,
+    wrong_custom_call,
+    wrong_front_end_call,
+)
 from hloom.ir.instruction import Instruction
 
 TARGETS: Registry[str, Callable[..., Any]] = Registry("custom-call target")
@@ -98,17 +107,38 @@ def between_full_and_shard(
     )
 
 
-@TARGETS.of("TopK")
+@TARGETS.of("TopK", *[f"{dialect}.{name}" for dialect in DIALECTS for name in sorted(CHOICES)])
 def top_k(i: Instruction, context: EvalContext, x: np.ndarray) -> EvalValue:
-    """(the k largest of the last dimension in descending order, their s32 positions).
+    """(the k first of the last dimension in the order of `topk`, their s32 positions)."""
+    k, target = i.shape.elements[0].dims[-1], i.attrs.custom_call_target
+    return _as_operation(i, "topk", [x], k=k, largest=target == "TopK" or takes_largest(i))
 
-    NaN counts as largest; of equals the first comes first.
-    """
-    k = i.shape.elements[0].dims[-1]
-    key = x.astype(np.float64) if x.dtype.kind not in "iub" else x
-    order = np.argsort(np.flip(key, -1), axis=-1, kind="stable")
-    order = (x.shape[-1] - 1 - np.flip(order, -1))[..., :k]
-    return np.take_along_axis(x, order, -1), order.astype(np.int32)
+
+@TARGETS.of(*[f"{dialect}.{name}" for dialect in DIALECTS for name in sorted(FUNCTIONS)])
+def function(i: Instruction, context: EvalContext, x: np.ndarray) -> EvalValue:
+    """The operation of that name, of each element."""
+    name = i.attrs.custom_call_target.partition(".")[2]
+    if name != "atan":
+        return _as_operation(i, name, [x])
+    if not i.shape.dtype.is_complex:
+        return _as_operation(i, "atan2", [x, np.ones_like(x)])
+    # -i atanh(iz), by parts: a product with i makes NaN of infinities.
+    turned = _as_operation(i, "atanh", [joined(-np.imag(x), np.real(x)).astype(x.dtype)])
+    return joined(np.imag(turned), -np.real(turned)).astype(x.dtype)
+
+
+def _as_operation(
+    i: Instruction, opcode: str, inputs: list[np.ndarray], **attributes: Any
+) -> EvalValue:
+    """What an operation on arrays like the operand of a call makes, in the shape of the call."""
+    stand: Any = SimpleNamespace(
+        opcode=opcode,
+        name=i.name,
+        shape=i.shape,
+        operands=[i.operands[0]] * len(inputs),
+        attrs=SimpleNamespace(**attributes),
+    )
+    return MEANING[opcode](stand, None, *inputs)
 
 
 @TARGETS.of("SliceToDynamic")

@@ -2,8 +2,10 @@
 
 Operands, results and attributes are those of the native handlers (`runtime/native/linalg_calls.cc`,
 which JAX 0.10 calls): dimensions before the last two are batch, attributes are LAPACK's letters,
-info is an s32 for each matrix. Layouts do not matter here. The trick: the routines take one matrix
-in double precision; this file unpacks batches, checks what came and rounds what is returned.
+info is an s32 for each matrix. Memory is taken column by column, as it lies: in the layouts that a
+call states, or else row-major, which a call that wants matrices as they are written does not say
+(`lapack_layouts.py`). The trick: the routines take one matrix in double precision; this file
+unpacks batches, checks what came and rounds what is returned.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from hloom.interp import linalg_spectra as spectra
 from hloom.interp.call import TARGETS
 from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_number import Array, narrowed
+from hloom.interp.lapack_layouts import operands_seen, results_left
 from hloom.interp.linalg import triangular_solution
 from hloom.interp.values import EvalValue
 from hloom.ir.eigh_call import TARGET, reads_lower, words
@@ -90,7 +93,9 @@ def call(
     raw = i.backend_config.raw if i.backend_config is not None else ""
     typed = i.attrs.api_version == "API_VERSION_TYPED_FFI"
     attributes = Attributes(parsed_attributes(raw) if typed else {}, kind)
-    wide = [_widened(x) for x in inputs]
+    in_memory = i.attrs.custom_call_target.startswith("lapack_")
+    seen = operands_seen(i, routine.operands, inputs) if in_memory else inputs
+    wide = [_widened(x) for x in seen]
     results = [np.zeros(leaf.dims, leaf.dtype.numpy) for leaf in leaves]
     for at in np.ndindex(*batch):
         outcome = routine.compute(attributes, *[x[at] for x in wide])
@@ -100,6 +105,7 @@ def call(
             if np.shape(x) != result[at].shape:
                 raise _wrong(i, f"result {k} is of {list(np.shape(x))}, not {list(leaf.dims)}")
             result[at] = narrowed(x, leaf.dtype)
+    results = results_left(i, len(batch), leaves, results) if in_memory else results
     return tuple(results) if i.shape.is_tuple else results[0]
 
 

@@ -25,6 +25,12 @@ SPREAD = frozenset(
 """Targets that make the share of one device of an array, or the array of the shares."""
 SPACE = "MoveToMemorySpace"
 DIALECTS = ("mhlo", "chlo")
+"""After which front ends name the operations that they write as custom calls."""
+FUNCTIONS = frozenset("acos acosh asin asinh atan atanh cosh erf sinh tan".split())
+"""Those of them that are functions of one number, which HLO has by that name or, as `atan2`, by
+another."""
+CHOICES = frozenset(("topk", "top_k"))
+"""Those that are the operation `topk`."""
 
 
 def wrong_custom_call(i: Instruction) -> str:
@@ -53,9 +59,29 @@ def wrong_front_end_call(i: Instruction) -> str:
             f"where T is a float or complex type, not {_text(i)}"
         )
     dialect, _, name = target.partition(".")
-    if dialect in DIALECTS and name in ("topk", "top_k"):
+    if dialect in DIALECTS and name in CHOICES:
         return _wrong_top_k(i)
+    if dialect in DIALECTS and name in FUNCTIONS:
+        return _wrong_function(i, name)
     return ""
+
+
+def takes_largest(i: Instruction) -> bool:
+    """Whether a call for the k of each row asks for the largest ones."""
+    config = i.backend_config.json if i.backend_config is not None else None
+    return bool((config or {}).get("largest", True))
+
+
+def _wrong_function(i: Instruction, name: str) -> str:
+    x = i.operands[0].shape if len(i.operands) == 1 else None
+    if x is not None and x.is_array and i.shape.is_array and _is_like(x, i.shape):
+        if x.dtype.is_floating or (x.dtype.is_complex and name != "erf"):
+            return ""
+    types = "floats" if name == "erf" else "floats or complex numbers"
+    return (
+        f"{i.attrs.custom_call_target} takes an array of {types} and gives one of the same shape, "
+        f"not {_text(i)}"
+    )
 
 
 def _text(i: Instruction) -> str:

@@ -3,6 +3,7 @@
 That the numbers are LAPACK's is tested against native code, in tests/targets.
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,11 @@ from hloom.interp import evaluate
 from hloom.ir.text import parse_module
 
 
+def by_columns(shapes: str) -> str:
+    """Shapes, the matrices among them column-major, as JAX states them."""
+    return re.sub(r"(\[\d+,\d+\])", r"\1{0,1}", shapes)
+
+
 def called(target: str, results: str, operands: list[np.ndarray], config: str = "") -> Any:
     names = {"float32": "f32", "float64": "f64", "complex64": "c64", "int32": "s32"}
     lines = [
@@ -20,10 +26,11 @@ def called(target: str, results: str, operands: list[np.ndarray], config: str = 
         for k, x in enumerate(operands)
     ]
     given = ", ".join(f"p{k}" for k in range(len(operands)))
+    stated = [by_columns(f"{names[x.dtype.name]}[{','.join(map(str, x.shape))}]") for x in operands]
     module = parse_module(
-        f"HloModule m\nENTRY e {{ {' '.join(lines)} ROOT r = {results} custom-call({given}), "
-        f'custom_call_target="{target}", api_version=API_VERSION_TYPED_FFI, '
-        f"backend_config={{{config}}} }}"
+        f"HloModule m\nENTRY e {{ {' '.join(lines)} ROOT r = {by_columns(results)} "
+        f'custom-call({given}), custom_call_target="{target}", api_version=API_VERSION_TYPED_FFI, '
+        f"operand_layout_constraints={{{', '.join(stated)}}}, backend_config={{{config}}} }}"
     )
     made = evaluate(module, *operands)
     return [x.array for x in made.elements] if made.shape.is_tuple else made.array

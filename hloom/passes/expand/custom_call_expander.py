@@ -6,35 +6,17 @@ with a meaning only a library has (factorisations, transforms by vendors) stay.
 
 from __future__ import annotations
 
-from hloom.ir.custom_call_rules import DIALECTS
+from hloom.ir.custom_call_rules import (
+    CHOICES,
+    DIALECTS,
+    FUNCTIONS,
+    takes_largest,
+    wrong_front_end_call,
+)
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
 from hloom.types.dtype import S32
-
-UNARY = {
-    "acos": "acos",
-    "acosh": "acosh",
-    "asin": "asin",
-    "asinh": "asinh",
-    "atanh": "atanh",
-    "cosh": "cosh",
-    "erf": "erf",
-    "sinh": "sinh",
-    "tan": "tan",
-}
-
-
-def wrong_function_call(i: Instruction) -> str:
-    """Why a custom call for a function of one number is none; nothing if it asks for none."""
-    dialect, _, name = i.attrs.custom_call_target.partition(".")
-    if dialect not in DIALECTS or name not in (*UNARY, "atan"):
-        return ""
-    operands = ", ".join([str(x.shape.bare) for x in i.operands]) or "nothing"
-    return (
-        f"{dialect}.{name} takes an array of floats or complex numbers and gives one of the same "
-        f"shape, not {i.shape.bare} of {operands}"
-    )
 
 
 @register
@@ -52,12 +34,9 @@ class CustomCallExpander(Expander):
         if dialect not in DIALECTS or not count or not i.operands[0].shape.is_array:
             return None
         x = i.operands[0]
-        if name in ("topk", "top_k") and count == 1 and i.shape.is_tuple:
-            config = i.backend_config.json if i.backend_config is not None else None
-            return self.top_k(b, i, bool((config or {}).get("largest", True)))
-        if count != 1 or not x.shape.compatible(i.shape):
-            return None
-        if not (x.shape.dtype.is_floating or x.shape.dtype.is_complex):
+        if name in CHOICES and count == 1 and i.shape.is_tuple:
+            return self.top_k(b, i, takes_largest(i))
+        if name not in FUNCTIONS or wrong_front_end_call(i) or not x.shape.compatible(i.shape):
             return None
         if name == "atan" and x.shape.dtype.is_complex:
             inner = b.atanh(b.complex(b.negate(b.imag(x)), b.real(x)))
@@ -65,10 +44,7 @@ class CustomCallExpander(Expander):
         if name == "atan":
             one = b.full(1, x.shape.dtype, x.shape.dims)
             return b.atan2(x, one)
-        opcode = UNARY.get(name)
-        if opcode is None or (opcode == "erf" and x.shape.dtype.is_complex):
-            return None
-        return b.emit(opcode, x)
+        return b.emit(name, x)
 
     def top_k(self, b: Expansion, i: Instruction, largest: bool) -> Instruction | None:
         x, parts = i.operands[0].shape, i.shape.elements

@@ -5,7 +5,8 @@ they are simply forgotten. The exceptions are kept by moving data, as a transpos
 take in, and a bitcast that says the same bytes are seen in another order:
 
 * parameters and the result of the entry, whose layouts the caller knows;
-* custom calls with stated operand layouts, and what they return;
+* custom calls with stated operand layouts, and what they return (without those, XLA takes all that
+  they take and return for row-major, whatever shapes say);
 * bitcasts between other layouts, which become the transposes and reshapes they stand for;
 * arrays of run-time size, which lie as the caller has them: what pads them keeps their layout.
 """
@@ -31,7 +32,7 @@ from hloom.types.shape import Shape, shape, tuple_shape
 from hloom.types.sizes import packed_bits
 
 PINNED = frozenset(("custom-call", "infeed", "recv", "recv-done"))
-"""What these give has the layout they say."""
+"""What these give has the layout they say; custom calls, where they say those of operands too."""
 
 
 @fact
@@ -72,6 +73,13 @@ class LayoutNormalization(Pass):
 
 def _is_plain(i: Instruction) -> bool:
     return row_major(i.shape) is i.shape and i.opcode != "custom-call"
+
+
+def _is_pinned(i: Instruction) -> bool:
+    """Whether what an instruction gives has the layout it says."""
+    if i.opcode != "custom-call" or i.attrs.operand_layout_constraints is not None:
+        return i.opcode in PINNED
+    return not (i.shape.is_static and all(x.shape.is_static for x in i.operands))
 
 
 def row_major(s: Shape) -> Shape:
@@ -169,7 +177,7 @@ class _Normalizer:
                 i.set_operands(operands)
         if plain is i.shape:
             return
-        if (entry and i.opcode == "parameter") or i.opcode in PINNED:
+        if (entry and i.opcode == "parameter") or _is_pinned(i):
             self.read_pinned(i)
             return
         self.fired["layouts"] += 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 from hloom.analysis.alias_spaces import MOVE
 from hloom.ir.custom_call_rules import SAME, wrong_front_end_call
 from hloom.ir.instruction import Instruction
-from hloom.passes.expand.custom_call_expander import wrong_function_call
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.copy import Copy
@@ -123,7 +122,7 @@ def handled(cpu: Lowering, i: Instruction) -> list[Thunk]:
     """A call of the handler that is registered for the target when the program is loaded."""
     if cpu.left_out and has_own_meaning(i):
         raise unsupported(i, f"to {i.attrs.custom_call_target} is left, which a pass writes out")
-    wrong = wrong_front_end_call(i) or wrong_function_call(i)
+    wrong = wrong_front_end_call(i)
     if wrong and not ffi.is_handled(i.attrs.custom_call_target):
         raise unsupported(i, f"is not as its target takes it: {wrong}", "or register a handler")
     moved, replaced = aliased(cpu, i)
