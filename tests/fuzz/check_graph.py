@@ -84,7 +84,9 @@ def outcome(module: Module, arguments: list[Literal] | None) -> list[Literal] | 
         return None
     try:
         devices = module.replica_count * module.num_partitions
-        if 1 < devices <= MOST_DEVICES:
+        if devices > MOST_DEVICES:
+            return None
+        if devices > 1:
             return evaluate_lockstep(module, [arguments] * devices, options=OPTIONS)
         return [evaluate(module, *arguments, options=OPTIONS)]
     except EvalError as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import prod
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.meaning import without_meaning
 from hloom.ir.module import Module
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
 from hloom.passes.facts import fact
@@ -132,6 +133,8 @@ class BitcastExpander(Expander):
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         x, after = i.operands[0], i.shape
+        if (error := without_meaning(i)) is not None:
+            raise error
         for s in (x.shape, after):
             self.check(i, s)
         flat = b.reshaped(b.transposed(x, _order(x.shape)), (prod(x.shape.dims),))

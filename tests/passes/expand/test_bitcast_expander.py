@@ -103,3 +103,9 @@ def test_compiled_bitcasts_are_those_of_the_evaluator(before, after):
 def test_bits_that_are_not_known_are_refused(before, after, what):
     with pytest.raises(HloError, match=f"bitcast from .* to .*: how {what}"):
         hloom.compile(text_of(before, after))
+
+
+def test_what_reads_more_than_there_is_is_refused_by_the_pass_too():
+    module = parse_module(text_of("s4[2]{0}", "s4[6]{0:E(4)}"))
+    with pytest.raises(HloError, match=r"reads 24 bits, but .* has 16"):
+        pass_named("bitcast-expander").run(module)
