@@ -63,15 +63,18 @@ def load(path: str | Path) -> Module:
 
 
 def parse(text: str, file: str | None = None) -> Module:
-    """The module that HLO or StableHLO text describes; raises `ParseError` with a place."""
+    """The module that HLO or StableHLO text describes, such as is pasted from a file or a log;
+    raises `ParseError` with a place."""
     from hloom.frontends.stablehlo.recognise import is_text_of_mlir
-    from hloom.ir.text.parse import parse_module
 
+    text = text.removeprefix("\ufeff")
     if is_text_of_mlir(text):
         from hloom.frontends.files import load_stablehlo
 
         return load_stablehlo(text.encode(), file).module
-    return parse_module(text, file)
+    from hloom.ir.proto.files import load_text
+
+    return load_text(text, file).module
 
 
 def show(module: Module, preset: str = "default", **switches: Any) -> str:

@@ -63,7 +63,7 @@ def load_bytes(data: bytes, file: str | None = None) -> Loaded:
     if b"\0" in data[:4096]:
         return load_binary(data)
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")  # some editors begin with a mark
     except UnicodeDecodeError:
         return load_binary(data)
     if not text.strip():
@@ -71,7 +71,7 @@ def load_bytes(data: bytes, file: str | None = None) -> Loaded:
             "nothing was given: expected HLO text or a proto", location=SourceLocation(file, 1, 1)
         )
     if is_text_of_mlir(text):
-        return load_stablehlo(data, file)
+        return load_stablehlo(text.encode(), file)
     if _STARTS_LIKE_A_MESSAGE.match(text):
         return load_text_proto(text, file)
     return load_text(text, file)

@@ -65,6 +65,8 @@ def _array(argument: Any, shape: Shape, what: str) -> np.ndarray:
         raise EvalError(
             f"{what} has shape {shape.text_without_layout}, but {described(argument)} was given"
         )
+    if isinstance(argument, float | complex | list) and _loses(argument, shape):
+        raise EvalError(f"{what} is {argument!r}, which {shape.dtype.name} does not hold")
     try:
         if isinstance(argument, bool | int | float | complex | list):
             array = Literal.of(
@@ -74,8 +76,21 @@ def _array(argument: Any, shape: Shape, what: str) -> np.ndarray:
             array = np.asarray(argument)
     except (UsageError, ValueError, TypeError, OverflowError) as error:
         raise EvalError(f"{what} cannot be made {shape}: {error}") from error
+    if not array.dtype.isnative:
+        raise EvalError(f"{what} has the byte order of another machine")
     if array.dtype != shape.dtype.numpy or not fits(array.shape, shape):
         raise EvalError(
             f"{what} has shape {shape.text_without_layout}, but {described(array)} was given"
         )
     return array
+
+
+def _loses(numbers: Any, shape: Shape) -> bool:
+    """Whether numbers of Python are fractions, or complex, where the type has none of those."""
+    try:
+        kind = np.asarray(numbers).dtype.kind
+    except (ValueError, OverflowError):
+        return False  # which is told better where they are made an array
+    if kind == "c":
+        return not shape.dtype.is_complex
+    return kind == "f" and numbers != [] and not (shape.dtype.is_floating or shape.dtype.is_complex)

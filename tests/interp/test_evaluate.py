@@ -63,6 +63,19 @@ def test_a_wrong_argument_is_described(given, described):
     assert str(caught.value) == (f"argument 1 (%b) has shape f32[4], but {described} was given")
 
 
+@pytest.mark.parametrize("given", [2.5, float("nan"), 1j, [1.0, 2.5]])
+def test_a_fraction_is_not_cut_to_an_integer(given):
+    sizes = "[2]" if isinstance(given, list) else "[]"
+    module = entry(f"x = s32{sizes} parameter(0)\nROOT r = s32{sizes} negate(x)")
+    with pytest.raises(EvalError, match="which s32 does not hold"):
+        evaluate(module, given)
+
+
+def test_an_array_of_another_machine_says_so():
+    with pytest.raises(EvalError, match=r"argument 1 .%b. has the byte order of another machine"):
+        evaluate(parse_module(ADD2), F4, F4.astype(">f4"))
+
+
 def test_tuples_nest_in_arguments_and_results():
     module = entry(
         """p = (f32[2], (s32[], f32[2])) parameter(0)

@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+import hloom
 from hloom.base.diagnostics import HloError, ParseError, ProtoError, UsageError
 from hloom.ir import schema
 from hloom.ir.proto import (
@@ -217,6 +218,20 @@ def test_log_prefixes_are_stripped(module, prefix):
     )
     assert text_of(load_text(pasted).module) == text_of(module)
     assert without_log_prefixes(TEXT) is TEXT
+
+
+@pytest.mark.parametrize("name", ["m.hlo", "m.txt"])
+def test_text_may_begin_with_a_byte_order_mark(module, tmp_path, name):
+    path = tmp_path / name
+    path.write_text("\ufeff" + TEXT, encoding="utf-8")
+    assert text_of(load(path).module) == text_of(module)
+    assert text_of(hloom.parse("\ufeff" + TEXT)) == text_of(module)
+
+
+@pytest.mark.parametrize("prefix", [GLOG, ABSL, TSL])
+def test_what_is_pasted_from_a_log_is_parsed(module, prefix):
+    pasted = "".join(f"{prefix}{line}\n" for line in TEXT.splitlines())
+    assert text_of(hloom.parse(pasted)) == text_of(module)
 
 
 def test_writing_is_all_or_nothing(module, tmp_path, monkeypatch):

@@ -48,7 +48,7 @@ def load_bytes(data: bytes, file: str | None = None, shapes: Sequence[Shape] = (
     if data.startswith(MAGIC):
         return Loaded(module_of_bytes(data, file, shapes), "stablehlo-bytecode")
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")  # some editors begin with a mark
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{file}: byte {error.start} is not UTF-8 text, nor is it bytecode"

@@ -125,7 +125,7 @@ def _loaded(data: bytes, form: str, file: str) -> Loaded:
         if form == BINARY:
             return load_binary(data)
         try:
-            text = data.decode("utf-8")
+            text = data.decode("utf-8-sig")  # some editors begin with a mark
         except UnicodeDecodeError as error:
             raise UsageError(f"{file}: byte {error.start} is not UTF-8 text") from None
         return load_text(text, file) if form == TEXT else load_text_proto(text, file)

@@ -57,6 +57,12 @@ class ModuleReader:
             return self.read_bare_instructions()
         last: Computation | None = None
         while last is None or cursor.skip() < len(self.text):
+            if last is not None and cursor.at("HloModule "):
+                cursor.fail(
+                    "another module begins here, and a text holds one",
+                    length=len("HloModule"),
+                    hint="put each into a file of its own",
+                )
             last = self.read_computation()
         if module.entry_or_none is None:
             module.entry = last
