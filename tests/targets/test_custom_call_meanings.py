@@ -124,3 +124,26 @@ def test_lapack_reads_memory_as_the_call_lays_it_out(
         left = judged if columns else judged.reshape(2, 4, 3).swapaxes(1, 2)
         lengths = np.linalg.norm(seen[:, :, 0], axis=1)
         np.testing.assert_allclose(np.abs(left[:, 0, 0]), lengths, rtol=1e-12)
+
+
+@pytest.mark.parametrize("layout", [ROWS, COLUMNS])
+@pytest.mark.parametrize("stated", [True, False])
+@pytest.mark.parametrize("target", sorted(LIBRARY))
+def test_what_xla_writes_out_means_the_same_in_every_layout(
+    target: str, layout: str, stated: bool
+) -> None:
+    operands = [f"f64[2,4,3]{layout}", "f64[2,3]{1,0}"][: 1 if target == "Qr" else 2]
+    constraints = f", operand_layout_constraints={{{', '.join(operands)}}}" * stated
+    whole = f"f64[2,4,3]{layout}"
+    result = f"({whole}, f64[2,3]{{1,0}})" if target == "Qr" else whole
+    module = hloom.parse(
+        "ENTRY e {\n  a = f64[2,4,3] parameter(0)\n  t = f64[2,3] parameter(1)\n"
+        f"  ROOT r = {result} custom-call({'a' if target == 'Qr' else 'a, t'}), "
+        f'custom_call_target="{target}"{constraints}\n}}\n'
+    )
+    arguments = hloom.random_arguments(module, seed=0)
+    judged = hloom.evaluate(module, *arguments)
+    native = hloom.compile(module, threads=1)(*arguments)
+    pairs = zip(judged.elements, native) if judged.shape.is_tuple else [(judged, native)]
+    for x, y in pairs:
+        np.testing.assert_allclose(np.asarray(y), x.array, rtol=1e-12, atol=1e-12)

@@ -20,6 +20,7 @@ from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.computation import Computation
 from hloom.ir.entry_layout import with_own_sizes
 from hloom.ir.instruction import Instruction
+from hloom.ir.lapack_calls import LIBRARY
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.passes.expand.bitcast_expander import bitcasts_of_bytes
@@ -170,6 +171,8 @@ class _Normalizer:
         if i.opcode == "bitcast":
             self.bitcast(i)
             return
+        if i.opcode == "custom-call" and i.attrs.custom_call_target in LIBRARY:
+            self.forget_stated(i)
         if i.opcode == "custom-call" and i.attrs.operand_layout_constraints:
             layouts = i.attrs.operand_layout_constraints
             operands = tuple([self.as_laid_out(x, w) for x, w in zip(i.operands, layouts)])
@@ -187,6 +190,13 @@ class _Normalizer:
         elif i.opcode == "constant":
             literal = i.attrs.literal.with_shape(plain)
             i.attrs = OPS["constant"].attrs(literal=literal)
+
+    def forget_stated(self, i: Instruction) -> None:
+        """Let a routine that reads matrices row by row have them so: XLA, which writes out what
+        it does, asks for no layout."""
+        if i.attrs.operand_layout_constraints is not None:
+            i.attrs = replace(i.attrs, operand_layout_constraints=None)
+            self.fired["stated layouts"] += 1
 
     def read_copied(self, i: Instruction) -> None:
         """Let readers of a copy into another layout read what was copied, but bitcasts, which are
