@@ -2,14 +2,21 @@
 
 A process that compiles a thousand slow programs must not write a thousand messages: they are
 counted, and the 1st, 2nd, 4th, 8th ... is written.
+
+One thread of the process waits for all alarms. A small program is compiled in the time that it
+takes to start and end a few threads, and hardly any alarm rings: so a new one wakes the thread
+only if none before it is due earlier, and one that is over stays in the queue until its time.
 """
 
 from __future__ import annotations
 
+import heapq
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 from hloom.base.clock import performance
 
@@ -32,6 +39,66 @@ class Occurrences:
 
 # Of the whole process, as the rule asks: the one counter that outlives a compilation.
 SLOW_COMPILES = Occurrences()
+
+
+class Alarm:
+    """What is to ring at a time, unless it is over before."""
+
+    __slots__ = ("due_s", "ring")
+
+    def __init__(self, due_s: float, ring: Callable[[], None]) -> None:
+        self.due_s = due_s
+        self.ring: Callable[[], None] | None = ring
+
+    def __lt__(self, other: Alarm) -> bool:
+        return self.due_s < other.due_s
+
+
+class Alarms:
+    """The alarms of a process, and the thread that rings them."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: list[Alarm] = []
+        """A heap."""
+        self._has_thread = False
+
+    def set(self, alarm: Alarm) -> None:
+        """Ring at its time."""
+        with self._changed:
+            heapq.heappush(self._waiting, alarm)
+            if not self._has_thread:
+                try:
+                    threading.Thread(target=self._watch, name="hloom-alarm", daemon=True).start()
+                except RuntimeError as error:  # no more can be had, or Python is ending
+                    LOG.info("no thread for alarms: %s", error)
+                    return
+                self._has_thread = True
+            elif self._waiting[0] is alarm:
+                self._changed.notify()
+
+    def _watch(self) -> None:
+        while True:
+            with self._changed:
+                while (left_s := self._left_s()) is None or left_s > 0:
+                    self._changed.wait(left_s)
+                ring = heapq.heappop(self._waiting).ring
+            if ring is None:
+                continue
+            try:
+                ring()
+            except Exception:
+                LOG.exception("an alarm could not say what is slow")
+
+    def _left_s(self) -> float | None:
+        """Seconds until the first is due; None: there is none."""
+        return self._waiting[0].due_s - performance() if self._waiting else None
+
+
+@cache
+def alarms(process_id: int) -> Alarms:
+    """Those of this process; a fork, in which the thread is gone, gets its own."""
+    return Alarms()
 
 
 @contextmanager
@@ -60,13 +127,12 @@ def slow_alarm(
             lines = [f"[{title}] Very slow compile? It has taken {threshold_s:g} s: {where()}."]
             write("\n  ".join([*lines, hint] if hint else lines))
 
-    timer = threading.Timer(threshold_s, ring)
-    timer.daemon = True
     start = performance()
-    timer.start()
+    alarm = Alarm(start + threshold_s, ring)
+    alarms(os.getpid()).set(alarm)
     try:
         yield
     finally:
-        timer.cancel()
+        alarm.ring = None
         if shown:
             write(f"[{title}] The operation took {performance() - start:.1f} s.")

@@ -18,18 +18,20 @@ from hloom.base.installed import installed_version
 from hloom.runtime.fault_reports import report_folder
 from hloom.runtime.library import library
 
-SUFFIX = ".ll"
+PREFIX, SUFFIX = "llvm-crash-", ".ll"
 
 
 class CrashNotes:
-    """The notes of one folder, that of reports if none is given."""
+    """The notes of one folder, that of reports if none is given, as one compilation finds it."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = (folder or report_folder()).absolute()
+        self._has_some = self.folder.is_dir() and any(self.folder.glob(f"{PREFIX}*{SUFFIX}"))
+        """Most folders have none, and need not be asked for each text."""
 
     def is_known(self, text: str) -> bool:
         """Whether a process ended of compiling this text, by this version of LLVM."""
-        return self._path(text.encode()).exists()
+        return self._has_some and self._path(text.encode()).exists()
 
     @contextmanager
     def noted(self, what: str, text: str) -> Iterator[None]:
@@ -50,4 +52,4 @@ class CrashNotes:
     def _path(self, content: bytes) -> Path:
         version = installed_version("llvmlite").encode()
         digest = sha256(version + b"\0" + content).hexdigest()[:16]
-        return self.folder / f"llvm-crash-{digest}{SUFFIX}"
+        return self.folder / f"{PREFIX}{digest}{SUFFIX}"

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import threading
 import time
 
 import hloom
@@ -33,6 +34,26 @@ def test_alarm_says_what_is_slow():
     assert all(text.startswith(f"[{title}]") for text in said) and re.search(
         r"took \d+\.\d", said[1]
     )
+
+
+def test_alarms_ring_in_their_turn_whatever_order_they_are_set_in():
+    said = []
+
+    def alarm(name, threshold_s):
+        return slow_alarm(name, threshold_s, str, write=said.append, occurrences=Occurrences())
+
+    with alarm("late", 0.3), alarm("over", 0.1):
+        pass
+    with alarm("late", 0.3), alarm("early", 0.05), alarm("never", 50):
+        wait_until(lambda: len(said) > 1)
+    assert [re.findall(r"\[(\w+)\]", text)[0] for text in said] == ["early", "late"] * 2
+
+
+def test_one_thread_waits_for_all_alarms():
+    for _ in range(50):
+        with slow_alarm("m", 50, str, write=print, occurrences=Occurrences()):
+            pass
+    assert sum(t.name == "hloom-alarm" for t in threading.enumerate()) == 1
 
 
 def test_a_fast_compilation_says_nothing():

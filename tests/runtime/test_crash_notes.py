@@ -11,7 +11,7 @@ from hloom.runtime.crash_notes import CrashNotes
 
 CHECKOUT = Path(__file__).parents[2]
 
-# Compiles a sine while what compiles in this process ends it in one of several ways.
+# Compiles an exponential while what compiles in this process ends it in one of several ways.
 PROGRAM = """
 import ctypes, os, sys
 import numpy as np
@@ -39,9 +39,9 @@ def object_bytes(text, *how):
 
 c.object_bytes = object_bytes
 f = hloom.compile(
-    "HloModule m\\nENTRY e {\\n  x = f32[8] parameter(0)\\n  ROOT y = f32[8] sine(x)\\n}"
+    "HloModule m\\nENTRY e {\\n  x = f32[8] parameter(0)\\n  ROOT y = f32[8] exponential(x)\\n}"
 )
-print(bool(np.allclose(np.asarray(f(np.ones(8, np.float32))), np.sin(1))))
+print(bool(np.allclose(np.asarray(f(np.ones(8, np.float32))), np.exp(1))))
 """
 
 
@@ -114,6 +114,7 @@ def test_notes_know_texts_and_nothing_else(tmp_path):
     with notes.noted("f", "text"):
         assert not notes.is_known("text")
     notes._path(b"text").write_text("text")
+    notes = CrashNotes(tmp_path)  # of the next compilation
     assert notes.is_known("text") and not notes.is_known("text ")
 
 
