@@ -47,7 +47,7 @@ class Limits:
     """The dearest operation that is computed in several kernels."""
     copies_weight: float = 12.0
     """All of these in one kernel."""
-    scalar_copies: int = 32
+    scalar_copies: int = 4
     """Single numbers that one kernel computes and others compute, too: in a long program of such
     numbers each kernel would compute all that went before."""
     sequence_elements: int = 1024

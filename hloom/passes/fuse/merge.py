@@ -129,6 +129,8 @@ class Merger:
         if any(x in members for x in updated):
             return "the buffer that is updated is made in the fusion"
         roots = self._results(a, b)
+        if not roots:  # all that read them compute them again
+            return "nothing reads their results"
         if len(roots) > MOST_RESULTS:
             return "too many results"
         ordered = sorted(members, key=self.plan.position.__getitem__, reverse=True)
