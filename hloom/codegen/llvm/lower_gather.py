@@ -42,10 +42,12 @@ def gather(low: KernelLowering, op: Op) -> Rows:
     rows: Rows = []
     for plane in range(planes):
         start = e.gep(base, plane * size // planes)
-        apart = None if dtype.is_complex else known_distances(offsets)
+        apart = (
+            None if masked and dtype.is_complex else _of_planes(known_distances(offsets), planes)
+        )
         held_elements = elements_held(low, buffer) if masked else 0
         known = known_mask(op.operands[2]) if masked and apart is not None else None
-        runs = None if dtype.is_complex or masked or apart else known_runs(offsets)
+        runs = None if masked or apart else _of_planes(known_runs(offsets), planes)
         if masked and known is None and not (held_elements and has_masks(low, size)):
             apart = None
         for i, at in enumerate(low.of(offsets)):
@@ -66,6 +68,16 @@ def gather(low: KernelLowering, op: Op) -> Rows:
             else:
                 rows.append(_gathered(low, start, at, dtype))
     return rows
+
+
+def _of_planes(apart: list[tuple[int, ...]] | None, planes: int) -> list[tuple[int, ...]] | None:
+    """Distances in parts of elements, of which complex numbers have two."""
+    return apart and [tuple([planes * x for x in row]) for row in apart]
+
+
+def _unit(dtype: DType) -> int:
+    """Bytes of what distances count: elements, or their real parts."""
+    return dtype.size_bytes // planes_of(dtype)
 
 
 def _bytes_of(e: Emit, at: V, size: int) -> V:
@@ -131,7 +143,7 @@ def _picked(
             return low.joined([_picked(low, base, first, p, dtype, held_elements) for p in parts])
         places = e.gep(base, places)
         return low.joined([_from_two(low, places, part, dtype) for part in parts])
-    place = e.gep(e.gep(base, places), least * dtype.size_bytes)
+    place = e.gep(e.gep(base, places), least * _unit(dtype))
     if held_elements:
         start = e.add(e.sext(first, "i64"), e.const("i64", least))
         if lanes == 1:  # all of them are one element
@@ -178,7 +190,7 @@ def _from_two(
 ) -> V:
     """A register of elements at known distances from the base, some of them if not all are wanted,
     by one load or two and a shuffle."""
-    e, kind, size = low.e, storage_of(dtype), dtype.size_bytes
+    e, kind, size = low.e, storage_of(dtype), _unit(dtype)
     wanted = wanted or (True,) * len(apart)
     reads = [x for x, is_wanted in zip(apart, wanted) if is_wanted]
     least, last, width = min(reads), max(reads), len(apart)
@@ -199,25 +211,35 @@ def _from_two(
 def _from_runs(low: KernelLowering, base: V, first: V, apart: tuple[int, ...], dtype: DType) -> V:
     """Elements at known distances, several side by side: a load for each run, of the lanes of a
     register that it fills."""
-    e, kind, size = low.e, storage_of(dtype), dtype.size_bytes
-    places = e.gep(base, _bytes_of(e, first, size))
+    e, kind, size = low.e, storage_of(dtype), _unit(dtype)
+    places, step = e.gep(base, _bytes_of(e, first, dtype.size_bytes)), planes_of(dtype)
     width = low.machine.vector_bytes * 8 // BITS[kind]
     parts = []
     for k in range(0, len(apart), width):
         part = apart[k : k + width]
-        starts = [n for n in range(len(part)) if n == 0 or part[n] != part[n - 1] + 1]
+        runs = _runs(part, step)
         row = None
-        for start, end in zip(starts, [*starts[1:], len(part)]):
-            if has_masks(low, size) and len(starts) > 1:
+        for start, end in runs:
+            if has_masks(low, size) and len(runs) > 1 and step == 1:
                 inside = e.vector("i1", [start <= n < end for n in range(len(part))])
                 place = e.gep(places, (part[start] - start) * size)
                 row = e.masked_load(place, inside, row or e.const(kind, 0, len(part)))
             else:
-                piece = e.load(e.gep(places, part[start] * size), kind, end - start)
+                piece = e.load(
+                    e.gep(places, part[start] * size), kind, step * (end - start - 1) + 1
+                )
+                if step > 1:
+                    piece = e.shuffle(piece, None, list(range(0, piece.lanes, step)))
                 row = piece if row is None else e.concat([row, piece])
         assert row is not None
         parts.append(from_storage(e, row, dtype))
     return low.joined(parts)
+
+
+def _runs(apart: tuple[int, ...], step: int) -> list[tuple[int, int]]:
+    """The first lane of each run of elements side by side, and the one behind its last."""
+    starts = [n for n in range(len(apart)) if n == 0 or apart[n] != apart[n - 1] + step]
+    return list(zip(starts, [*starts[1:], len(apart)]))
 
 
 def _gathered_masked(
@@ -248,6 +270,12 @@ def scatter(low: KernelLowering, op: Op) -> Rows:
     places, values = low.of(offsets), low.of(value)
     masks = low.of(op.operands[3]) if len(op.operands) == 4 else None
     count = len(places)
+    if masks is None and (apart := known_runs(offsets)) is not None:
+        for i, at in enumerate(places):
+            parts = [to_storage(e, values[k * count + i], dtype) for k in range(planes)]
+            first = _first(low, offsets, i, at)
+            _store_runs(low, e.gep(base, _bytes_of(e, first, size)), apart[i], parts, size)
+        return []
     for plane in range(planes):
         start = e.gep(base, plane * size // planes)
         for i, at in enumerate(places):
@@ -263,6 +291,21 @@ def scatter(low: KernelLowering, op: Op) -> Rows:
             else:
                 e.scatter(row, e.gep(start, _bytes_of(e, at, size)), masks[i])
     return []
+
+
+def _store_runs(
+    low: KernelLowering, places: V, apart: tuple[int, ...], parts: list[V], size: int
+) -> None:
+    """Write elements at known distances, several side by side: a store for each run, of the lanes
+    of a register that it fills. `parts`: the elements, or their real and imaginary parts."""
+    e, lanes = low.e, parts[0].lanes
+    for start, end in _runs(apart, 1):
+        width = low.machine.vector_bytes // size
+        for k in range(start, end, width):
+            run = range(k, min(k + width, end))
+            picks = [n + lanes * plane for n in run for plane in range(len(parts))]
+            row = e.shuffle(parts[0], parts[1] if len(parts) > 1 else None, picks)
+            e.store(row, e.gep(places, apart[k] * size))
 
 
 GATHER: dict[str, Handler] = {"gather": gather, "scatter": scatter}

@@ -55,9 +55,46 @@ def test_runs_of_elements_side_by_side(machine: str) -> None:
     check_all(kernels, [arguments(k) for k in kernels], machine)
 
 
+def _written(name: str, lanes: int, run: int, apart: int) -> Kernel:
+    """Writes `run` elements side by side, `apart` from the next ones, up to the buffer's end."""
+    reach = max(n // run * apart + n % run for n in range(lanes))
+    b = KernelBuilder(f"written_{name}_{lanes}_{run}_{apart}", (3,))
+    [step] = b.grid_indices
+    x = b.param("x", BY_NAME[name], 3 * lanes, "in")
+    out = b.param("out", BY_NAME[name], 3 * (reach + 1), "inout")
+    lane, by = b.iota(S32, (lanes,), 0), b.constant(S32, run, (lanes,))
+    group = b.binary("multiply", b.binary("divide", lane, by), b.constant(S32, apart, (lanes,)))
+    first = b.convert(b.binary("multiply", step, b.index(reach + 1)), S32)
+    offsets = b.binary("add", b.broadcast(first, (lanes,)), group)
+    offsets = b.binary("add", offsets, b.binary("remainder", lane, by))
+    row = b.load(x, b.binary("multiply", step, b.index(lanes)), (lanes,), (1,))
+    b.scatter(out, offsets, row)
+    return b.finish()
+
+
+WRITTEN = ((120, 15, 16), (48, 12, 200), (7, 3, 5), (64, 5, 9), (66, 33, 40), (130, 65, 66))
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_runs_are_written_side_by_side(machine: str) -> None:
+    kernels = [_written(name, *size) for name in SOME for size in (*WRITTEN, (8, 2, 1))]
+    check_all(kernels, [arguments(k) for k in kernels], machine)
+
+
+@pytest.mark.parametrize("name", ["f32", "c64", "u8"])
+def test_a_run_is_a_store(name: str) -> None:
+    for size in WRITTEN:
+        text = str(lower_kernel(_written(name, *size), machines()["host"]))
+        rows = -(-size[0] // size[1])
+        bytes_each = BY_NAME[name].size_bytes
+        pieces = -(-size[1] * bytes_each // machines()["host"].vector_bytes)
+        assert text.count("  store ") <= rows * pieces
+
+
 def test_a_run_is_a_load() -> None:
-    text = str(lower_kernel(_patches("f32", 48, 12, 200), machines()["host"]))
-    assert text.count("load float") == 0
+    for name in ("f32", "c64"):
+        text = str(lower_kernel(_patches(name, 48, 12, 200), machines()["host"]))
+        assert text.count("load float") == 0
 
 
 def test_repeated_elements_are_one_load() -> None:
