@@ -21,6 +21,12 @@ from hloom.ir.traits import CHOOSES, RESHAPES
 BLOCK_SHARE = 1 / 8
 # Up to this much work for an element a tile has four vectors of the machine, not two.
 WIDE_WORK = 20.0
+# With so many operations for each on the longest chain a body is no chain. Those of chains have
+# four vectors, or eight where there are no functions (operations of much work of their own) and not
+# too much is written out.
+SIDE_BY_SIDE = 2.0
+FUNCTION_WORK = 10.0
+MOST_CHAINED = 300.0
 # Of a product of a few vectors and a matrix each sum of a tile takes so many registers: one to add
 # to and one for the sum of the blocks before.
 REGISTERS_PER_SUM = 2
@@ -89,7 +95,28 @@ def vectors_for(body: Body, device: Device, work: float) -> int:
         return 1
     if any(_is_vector_product(x) for x in body.instructions):
         return max(2, device.compute.vector_registers // REGISTERS_PER_SUM)
-    return 4 if work <= WIDE_WORK else 2
+    return 4 if work <= WIDE_WORK else _chain_vectors(body, device, work)
+
+
+def _chain_vectors(body: Body, device: Device, work: float) -> int:
+    """How many vectors of a body of much work take turns. Where most of it is one chain, of
+    operations that wait for one another, the processor sees the next vector only when it is nearly
+    through with one: steps of an integrator, of Newton's method or of a recurrence that are
+    written out, functions of functions."""
+    if not is_flat(body):
+        return 2
+    works = {x: element_work(x, device.costs) for x in body.instructions}
+    ends: dict[Instruction, float] = {}
+    for x, own in works.items():
+        ends[x] = own + max([ends.get(y, 0.0) for y in x.operands], default=0.0)
+    # A vector of complex numbers is half a register of each of their parts.
+    least = 4 if any(x.shape.is_array and x.shape.dtype.is_complex for x in works) else 2
+    if sum(works.values()) >= SIDE_BY_SIDE * max(ends.values(), default=0.0):
+        return least
+    functions = sum(own > FUNCTION_WORK for own in works.values())
+    if functions:
+        return 4 if functions > 1 else least
+    return 8 if work <= MOST_CHAINED else 4
 
 
 def _is_vector_product(x: Instruction) -> bool:
