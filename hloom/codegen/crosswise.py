@@ -31,6 +31,12 @@ SHORTEST = 4
 # ... but for the last one of the result, next to one of a vector at least: whole tiles of both are
 # stored in a row.
 SHORTEST_ACROSS = 2
+# Rows of so few elements are computed as columns, a vector of rows side by side, and put in turn
+# when they are stored: in lanes along such a row most of a vector would be empty.
+FEW_ACROSS = 8
+# Bytes are put in turn so many at once: vectors of AVX2 have no shuffle of them that crosses
+# halves. Those of a whole line have one.
+SHUFFLED = 16
 # Operands of fewer bytes, a share of the nearest cache, stay there however they are read.
 SMALL_SHARE = 1 / 2
 # A block is about so many lines of the caches wide and high.
@@ -49,6 +55,11 @@ class CrossForm:
     dims: tuple[int, ...]
     down: int
     across: int
+
+    @property
+    def is_few(self) -> bool:
+        """Whether rows are too short to be lanes."""
+        return self.dims[self.across] <= FEW_ACROSS
 
 
 class _Probe(Elements):
@@ -108,6 +119,8 @@ def cross_kernel(body: Body, form: CrossForm, device: Device) -> Emitted:
     width = max([r.shape.dtype.size_bytes for r, _ in body.roots])
     compute = device.compute
     tile = max(compute.vector_floats, min(compute.vector_bytes // max(width, 1), NARROW_TILE))
+    if form.is_few:
+        tile = _few_rows(max(width, 1), device)
     # Whole lines are written at once.
     wide = max(tile, min(device.line_bytes // max(width, 1), NARROW_TILE))
     side = max(BLOCK_LINES * device.line_bytes // max(width, 1), tile)
@@ -128,6 +141,13 @@ def cross_kernel(body: Body, form: CrossForm, device: Device) -> Emitted:
 
     _span(e, grid[1], side, tile, dims[down], rows)
     return emitter.finish()
+
+
+def _few_rows(width: int, device: Device) -> int:
+    """How many short rows of elements of so many bytes are turned at once."""
+    vector = device.compute.vector_bytes
+    crosses = width > 1 or vector >= device.line_bytes
+    return (vector if crosses else min(vector, SHUFFLED)) // width
 
 
 def _span(
@@ -177,10 +197,11 @@ class _Crosswise:
     def tile(self, down: Affine, across: Affine, height: int, width: int) -> None:
         """Compute and store the roots for one tile."""
         e, form, body = self.emitter.elements, self.form, self.emitter.body
-        e.tile = (height, width)
+        rows, lanes = (1, 0) if form.is_few else (0, 1)
+        e.tile = (width, height) if form.is_few else (height, width)
         at = list(self.index)
-        at[form.down] = down.plus(e.indices.lane(0, height, 2))
-        at[form.across] = across.plus(e.indices.lane(1, width, 2))
+        at[form.down] = down.plus(e.indices.lane(rows, height, 2))
+        at[form.across] = across.plus(e.indices.lane(lanes, width, 2))
         index = tuple(at)
         values = [e.value(root, index) for root, _ in body.roots]
         for (root, _), target, value in zip(body.roots, self.emitter.outputs, values):

@@ -43,6 +43,13 @@ def row_rank(shape: Shape, rows: int, columns: int) -> int | None:
     return rank if count == rows else None
 
 
+def lies_in_rows(shape: Shape, rows: int, columns: int) -> bool:
+    """Whether an array is rows and columns in memory, whether or not its dimensions tell them
+    apart: of rows of 1,024 elements 128 rows of 8 are made by a reshape."""
+    is_default = shape.is_array and (shape.layout is None or shape.layout.is_default)
+    return is_default and shape.size == rows * columns
+
+
 def is_row_fold(x: Instruction, rows: int, columns: int) -> bool:
     """Whether a reduction folds exactly the columns."""
     shape = x.operands[0].shape
@@ -142,10 +149,11 @@ def _is_plain(shape: Shape) -> bool:
 @dataclass
 class Kept:
     """Scratch that holds the value of an instruction for the rows of a step: `strides[0]` of an
-    element of the row, and where rows are lanes, each lane one further."""
+    element of the row, and where rows are lanes, each lane one further. `rank`: how many
+    dimensions number the rows; None where one of them numbers rows and columns."""
 
     buffer: Value
-    rank: int
+    rank: int | None
     stride: int
     is_complete: bool = False
     is_missed: bool = False
@@ -203,6 +211,12 @@ class KeptElements(Elements):
     def _position(self, i: Instruction, index: Index, place: Kept) -> Affine | None:
         """Where the element stands; None if it is one of another row."""
         strides = strides_of(i.shape)
+        if place.rank is None:
+            at = linear(index, strides).plus(self.row.times(-self.columns))
+            low, high = at.bounds()
+            if low < 0 or high >= self.columns or self.lane is None or at.axes:
+                return None
+            return at.times(place.stride).plus(self.lane)
         row = linear(index[: place.rank], strides[: place.rank])
         if row != self.row.times(self.columns):
             return None

@@ -14,7 +14,7 @@ from math import prod
 from hloom.codegen.affine import Affine
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_fold import folds_own_types
-from hloom.codegen.kept import Kept, KeptElements, Passes, is_row_fold, row_rank
+from hloom.codegen.kept import Kept, KeptElements, Passes, is_row_fold, lies_in_rows, row_rank
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes, is_update
 from hloom.codegen.work import element_work
 from hloom.device.device import Device
@@ -127,7 +127,7 @@ class _ShortRows:
         form, turned = self.form, []
         inside = {*self.emitter.body.instructions}
         for leaf, _ in self.emitter.body.leaves:
-            if row_rank(leaf.shape, form.rows, form.columns) is None or leaf.shape.dtype.is_pred:
+            if not lies_in_rows(leaf.shape, form.rows, form.columns):
                 continue
             if all(u.opcode in IN_PLACE for u in leaf.users if u in inside):
                 turned.append(leaf)
@@ -142,7 +142,7 @@ class _ShortRows:
         # A last row by itself is folded along the row.
         e.row, e.lane = start.plus(row_lane), row_lane if lanes > 1 else None
         e.places = {
-            x: Kept(buffer, row_rank(x.shape, form.rows, form.columns) or 0, lanes)
+            x: Kept(buffer, row_rank(x.shape, form.rows, form.columns), lanes)
             for x, buffer in self.scratch.items()
         }
         for leaf in self._turned():

@@ -165,6 +165,55 @@ def test_short_rows_go_side_by_side_up_to_a_few_vectors() -> None:
         assert (f"grid(%0: {640 // lanes})" in kernels) == is_short
 
 
+@pytest.mark.parametrize("of", ["pred", "u8", "f32"])
+@pytest.mark.parametrize("columns", [2, 3, 8, 16])
+def test_rows_that_a_reshape_makes(of: str, columns: int) -> None:
+    """Of arrays whose dimensions do not tell rows from columns, the last rows by themselves."""
+    total = {"pred": "or", "u8": "add", "f32": "add"}[of]
+    types = {"pred": np.bool_, "u8": np.uint8, "f32": np.float32}
+    for dims in ((31, 10 * columns), (3 * columns,), (1, 4099 * columns), (64, 2 * columns, 3)):
+        rows = int(np.prod(dims)) // columns
+        module = hloom.parse(f"""
+total {{
+  a = {of}[] parameter(0)
+  b = {of}[] parameter(1)
+  ROOT s = {of}[] {total}(a, b)
+}}
+
+ENTRY e {{
+  x = {of}[{",".join(map(str, dims))}] parameter(0)
+  y = {of}[{rows},{columns}] reshape(x)
+  zero = {of}[] constant(0)
+  ROOT r = {of}[{rows}] reduce(y, zero), dimensions={{1}}, to_apply=total
+}}""")
+        x = np.random.default_rng(columns).integers(0, 2, dims).astype(types[of])
+        fold = np.logical_or if of == "pred" else np.add
+        want = fold.reduce(x.reshape(rows, columns), axis=1, dtype=types[of])
+        np.testing.assert_array_equal(np.asarray(hloom.compile(module)(x)), want)
+
+
+@pytest.mark.parametrize("of", ["pred", "u8"])
+def test_rows_of_a_reshape_are_turned_whole(of: str) -> None:
+    lanes = host_device().compute.vector_bytes
+    kernels = hloom.compile(
+        hloom.parse(f"""
+total {{
+  a = u8[] parameter(0)
+  b = u8[] parameter(1)
+  ROOT s = u8[] add(a, b)
+}}
+
+ENTRY e {{
+  x = {of}[100,1024] parameter(0)
+  y = {of}[12800,8] reshape(x)
+  n = u8[12800,8] convert(y)
+  zero = u8[] constant(0)
+  ROOT r = u8[12800] reduce(n, zero), dimensions={{1}}, to_apply=total
+}}""")
+    ).as_text("kernels")
+    assert f"strides(1, 8) : {of}[8,{lanes}]" in kernels
+
+
 def test_what_rows_read_of_one_another() -> None:
     """Of a row reversed, of another row, of one number for each row or column."""
     module = """

@@ -1,4 +1,4 @@
-"""Transposes to rows of two or three elements: long rows are turned in tiles, as numpy has it."""
+"""Transposes to rows of few elements: long rows are turned in tiles, as numpy has it."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ ENTRY e {{
 
 @pytest.mark.parametrize("isa", ["", "AVX2"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rows", [2, 3])
+@pytest.mark.parametrize("rows", [2, 3, 4, 5, 8, 9])
 def test_planes_become_pixels(rows: int, kind: str, isa: str) -> None:
     options = {"xla_cpu_max_isa": isa} if isa else {}
     rng = np.random.default_rng(rows)
@@ -30,6 +30,40 @@ def test_planes_become_pixels(rows: int, kind: str, isa: str) -> None:
         module = program(kind, f"{rows},{length}", f"{length},{rows}", "1,0")
         turned = hloom.compile(module, options=options)(x)
         assert np.array_equal(np.asarray(turned), x.T), length
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 7, 8, 9])
+def test_short_rows_are_computed_a_vector_of_them_at_a_time(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    for length in (65, 20_001):
+        module = hloom.parse(f"""HloModule m
+ENTRY e {{
+  x = u8[{rows},{length}] parameter(0)
+  shift = f32[{rows}] parameter(1)
+  rest = f32[{length},{rows}] parameter(2)
+  place = f32[{length}] parameter(3)
+  turned = u8[{length},{rows}] transpose(x), dimensions={{1,0}}
+  wide = f32[{length},{rows}] convert(turned)
+  shifts = f32[{length},{rows}] broadcast(shift), dimensions={{1}}
+  places = f32[{length},{rows}] broadcast(place), dimensions={{0}}
+  less = f32[{length},{rows}] subtract(wide, shifts)
+  more = f32[{length},{rows}] multiply(less, places)
+  ROOT r = f32[{length},{rows}] add(more, rest)
+}}""")
+        x = rng.integers(0, 200, (rows, length)).astype(np.uint8)
+        shift, rest, place = (
+            rng.standard_normal(shape, np.float32) for shape in (rows, (length, rows), length)
+        )
+        computed = np.asarray(hloom.compile(module)(x, shift, rest, place))
+        expected = (x.T - shift) * place[:, None] + rest
+        assert np.allclose(computed, expected, rtol=1e-5, atol=1e-4), length
+
+
+def test_tiles_of_short_rows_are_as_wide_as_vectors() -> None:
+    module = program("f32", "3,200000", "200000,3", "1,0")
+    lanes = host_device().compute.vector_bytes // 4
+    assert f"f32[3,{lanes}]" in hloom.compile(module).as_text("kernels")
+    assert "transpose" not in hloom.compile(module).as_text("kernels").split("{", 1)[1]
 
 
 @pytest.mark.parametrize("kind", KINDS)

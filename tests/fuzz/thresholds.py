@@ -28,6 +28,7 @@ NO_SIZES: dict[str, str] = {
     "analysis.trip_count": "MOST_STEPS",
     "codegen.attention": "STEPS_PER_UNIT BESIDE TILE_ROWS",
     "codegen.branches": "MOST_GROUPS",
+    "codegen.crosswise": "SHUFFLED",
     "codegen.blocked_fold": "RUN DEEP_RUN FEW_RUN",
     "codegen.cumulative": "ALONG_RUN",
     "codegen.depthwise": "LINE_RUN",
@@ -88,6 +89,7 @@ _SIZES: dict[str, dict[str, str]] = {
         "MANY_ROWS": "dimension",
     },
     "codegen.crosswise": {
+        "FEW_ACROSS": "dimension",
         "NARROW_TILE": "dimension",
         "SMALL_SHARE": "nearest bytes",
         "STREAMED_SHARE": "last bytes",
