@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.arithmetic import Arithmetic, deepest, suffix
 from hloom.codegen.llvm.machine import Machine
-from hloom.codegen.llvm.values import BITS, V, constant, type_text
+from hloom.codegen.llvm.values import BITS, INTEGER_OF_BITS, V, constant, type_text
 from hloom.types.dtype import DType
 
 _REDUCTIONS = frozenset("fadd fmul fmin fmax fminimum fmaximum".split()) | frozenset(
     "add mul and or xor smin smax umin umax".split()
 )
+
+HALVES = (8, 16, 32)
+"""Widths of the upper halves of products that LLVM looks for."""
 
 
 class Emit(Arithmetic):
@@ -46,8 +49,48 @@ class Emit(Arithmetic):
         self.tables: list[str] = []
         """Definitions of constant arrays."""
         self._lent: dict[int, V] = {}
+        self.products: set[str] = set()
+        """Vectors of integers that are products, by name."""
         self.narrow: dict[str, tuple[DType, V]] = {}
         """By name, values that were read or rounded as a narrow float type, and their bits."""
+
+    # Products
+
+    def mul(self, a: V, b: V) -> V:
+        """a * b, wrapping."""
+        product = super().mul(a, b)
+        if product.lanes > 1 and product is not a and product is not b:
+            self.products.add(product.name)
+        return product
+
+    def lshr(self, a: V, b: V) -> V:
+        """a >> b filled with zeros; b below the width."""
+        if not self._is_half(a, b):
+            return super().lshr(a, b)
+        return self._upper_part(a, int(b.value or 0))
+
+    def ashr(self, a: V, b: V) -> V:
+        """a >> b filled with the sign; b below the width."""
+        if not self._is_half(a, b):
+            return super().ashr(a, b)
+        # With the sign turned round it is a number of no sign, less as much as that adds.
+        top, by = BITS[a.kind] - 1, int(b.value or 0)
+        turned = self.xor(a, self.like(a, -(1 << top)))
+        return self.sub(self._upper_part(turned, by), self.like(a, 1 << (top - by)))
+
+    def _is_half(self, a: V, b: V) -> bool:
+        """Whether LLVM may take this for the upper half of a product of narrower numbers. Of such
+        by 1 in all lanes of a register it makes a shift by the whole width, which is any number
+        (LLVM 22); it does not look for halves that are shuffles, and shifts for them all the same.
+        """
+        return a.name in self.products and b.value in HALVES and b.value < BITS[a.kind]
+
+    def _upper_part(self, a: V, by: int) -> V:
+        """`lshr` by a number of whole lanes of a narrower kind, as a shuffle of those."""
+        count = BITS[a.kind] // by
+        parts = self.bitcast(a, INTEGER_OF_BITS[by])
+        picked = [k + 1 if (k + 1) % count else parts.lanes for k in range(parts.lanes)]
+        return self.bitcast(self.shuffle(parts, self.like(parts, 0), picked), a.kind)
 
     # Lanes
 
