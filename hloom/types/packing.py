@@ -14,6 +14,8 @@ import numpy as np
 from hloom.base.diagnostics import UsageError
 from hloom.types.dtype import DType
 
+# Elements that are packed at once: they stay in a cache.
+_PIECE = 1 << 17
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.uint64}
 
 
@@ -37,12 +39,28 @@ def pack(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
     """Bytes that hold the low `bits` (1, 2 or 4) of each byte of a flat array, in order."""
     if bits not in (1, 2, 4):
         raise UsageError(f"elements of {bits} bits cannot be packed")
-    flat, per_byte, mask = values.reshape(-1).view(np.uint8), 8 // bits, np.uint8((1 << bits) - 1)
-    packed = flat[::per_byte] & mask
-    for k in range(1, per_byte):
-        part = flat[k::per_byte]
-        packed[: part.size] |= (part & mask) << np.uint8(k * bits)
+    flat, per_byte = np.ascontiguousarray(values).reshape(-1).view(np.uint8), 8 // bits
+    whole = flat.size - flat.size % per_byte
+    packed = np.empty(packed_size(flat.size, bits), np.uint8)
+    _put_together(flat[:whole], bits, packed)
+    if whole < flat.size:
+        last = np.zeros(per_byte, np.uint8)
+        last[: flat.size - whole] = flat[whole:]
+        _put_together(last, bits, packed[-1:])
     return packed
+
+
+def _put_together(flat: np.ndarray[Any, Any], bits: int, packed: np.ndarray[Any, Any]) -> None:
+    """`pack` of whole bytes: the elements of one are a word, whose halves come together again and
+    again."""
+    per_byte = 8 // bits
+    words = flat.view(f"<u{per_byte}")
+    low = words.dtype.type(sum(((1 << bits) - 1) << (8 * k) for k in range(per_byte)))
+    for begin in range(0, words.size, _PIECE // per_byte):
+        part = words[begin : begin + _PIECE // per_byte] & low
+        for step in range(per_byte.bit_length() - 1):
+            part |= part >> words.dtype.type((8 - bits) << step)
+        np.copyto(packed[begin : begin + part.size], part, casting="unsafe")
 
 
 def unpack(packed: np.ndarray[Any, Any], bits: int, count: int) -> np.ndarray[Any, Any]:

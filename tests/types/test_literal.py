@@ -228,6 +228,18 @@ def test_packing_follows_the_definition(values, bits):
     assert unpack(packed, bits, values.size).tolist() == values.tolist()
 
 
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_packing_of_large_arrays(bits):
+    random = np.random.default_rng(bits)
+    for size in (1 << 17, (1 << 17) + 1, 300_007):
+        bytes_ = random.integers(0, 256, 2 * size).astype(np.uint8)
+        for values in (bytes_[:size], bytes_[::2], bytes_[size::-1]):
+            low = values & ((1 << bits) - 1)
+            ones = (low[:, None] >> np.arange(bits, dtype=np.uint8)) & 1
+            want = np.packbits(ones.reshape(-1), bitorder="little")
+            np.testing.assert_array_equal(pack(values, bits), want)
+
+
 def test_packing_refuses():
     with pytest.raises(UsageError):
         pack(np.zeros(2, np.uint8), 6)
