@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.api import host_device
 
 TYPES = {
     "f32": np.float32,
@@ -69,3 +70,26 @@ def test_columns_of_short_rows(rows, count, size, dtype, isa):
     at = np.random.default_rng(1).integers(-3, count + 3, (size, 1)).astype(np.int32)
     text = COLUMNS.replace("TYPE", dtype).replace("ROWS", str(rows)).replace("COUNT", str(count))
     check(text.replace("SIZE", str(size)), isa, numbers(dtype, rows, count), at)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", list(TYPES))
+@pytest.mark.parametrize(
+    ("count", "size"), [(2, 2), (3, 2), (4, 3), (7, 7), (10, 5), (13, 12), (20, 4), (30, 3)]
+)
+def test_columns_of_many_rows(count, size, dtype, isa):
+    random = np.random.default_rng(count)
+    text = COLUMNS.replace("TYPE", dtype).replace("COUNT", str(count)).replace("SIZE", str(size))
+    for rows in (17, 64, 1001):
+        at = random.integers(-3, count + 3, (size, 1)).astype(np.int32)
+        check(text.replace("ROWS", str(rows)), isa, numbers(dtype, rows, count), at)
+
+
+def test_lanes_pick_from_rows_of_their_own():
+    if not host_device().compute.vector_bytes >= 64:
+        pytest.skip("asks for permutations of AVX-512")
+    text = COLUMNS.replace("TYPE", "f32").replace("ROWS", "1000").replace("SIZE", "5")
+    near = hloom.compile(hloom.parse(text.replace("COUNT", "10"))).as_text("llvm")
+    assert "vpermi2var.d.512" in near
+    far = hloom.compile(hloom.parse(text.replace("COUNT", "60"))).as_text("llvm")
+    assert "vpermi2var.d.512" not in far

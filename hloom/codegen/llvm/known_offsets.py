@@ -79,6 +79,11 @@ def known_number(x: Value, row: int) -> int | None:
     return int(numbers.reshape(-1, x.shape[-1] if x.shape else 1)[row, 0])
 
 
+def known_numbers(x: Value) -> Numbers | None:
+    """All elements of a tile; None if they are not known."""
+    return _numbers(x)
+
+
 def _truth(x: Value) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
     """The elements of a mask."""
     op = x.op

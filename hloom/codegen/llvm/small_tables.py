@@ -1,14 +1,20 @@
 """Gathers from few elements: a permutation of registers in place of a load for each lane.
 
 What is gathered from is a small buffer (a table of 16 levels, the states of a machine), or a short
-row: offsets that are one number for all lanes and one that is clamped. It is loaded into as many
-registers as it takes, of which one instruction picks from two at a time.
+row: offsets that are one number for all lanes and one that is clamped. Or it is a few rows side by
+side, of which each lane picks from its own (columns of rows of ten): what the lanes of one register
+may pick from lies close together then. It is loaded into as many registers as it takes, of which
+one instruction picks from two at a time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from hloom.codegen.llvm.known_offsets import known_numbers
 from hloom.codegen.llvm.lower_masked import elements_held
 from hloom.codegen.llvm.lower_state import KernelLowering, Rows, storage_of
 from hloom.codegen.llvm.lower_storage import from_storage
@@ -20,7 +26,11 @@ from hloom.types.dtype import DType
 LEAST_LANES = 4
 """Fewer are loaded one by one."""
 MOST_PAIRS = 8
-"""Of registers: each is an instruction, and one more for what the others picked."""
+"""Of registers: each is an instruction, and one more for what the others picked. Where a register
+has few lanes fewer pairs, half as many: each lane would have been two instructions."""
+
+MOST_FOR_LANE = 160
+"""Bits of rows for each lane that picks from them; of more a load for each lane takes less."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,8 @@ class Permutation:
     @property
     def most(self) -> int:
         """How many are worth several, and can be told apart by such numbers."""
-        return min(self.reach * MOST_PAIRS, 1 << self.bits)
+        pairs = min(MOST_PAIRS, self.lanes // 2) if self.two else MOST_PAIRS
+        return min(self.reach * pairs, 1 << self.bits)
 
 
 _AVX512 = {
@@ -88,13 +99,84 @@ def tabled(low: KernelLowering, op: Op) -> Rows | None:
     if p is None or not held:
         return None
     within, start, least, count = offsets, None, 0, held
-    row = None if len(op.operands) == 4 else _row(offsets)
+    is_masked = len(op.operands) == 4
+    row = None if is_masked else _row(offsets)
     if row is not None and row[3] < held:
         within, start, least, count = row
     if count > min(p.most, held) or offsets.shape[-1] * 2 < count // p.lanes:
-        return None
-    table = _loaded(low, buffer, start, least, count, p)
+        rows = None if is_masked or len(offsets.shape) > 1 else _rows_of_lanes(offsets)
+        return None if rows is None else _from_rows(low, buffer, rows, p, dtype)
+    table = _loaded(low, _moved(low, low.of(buffer)[0], start, p), least, count, p)
     return [_picked(low, table, at, dtype) for at in low.of(within)]
+
+
+@dataclass(frozen=True)
+class RowsOfLanes:
+    """Offsets as the sum of numbers for all lanes, `starts`, one that is known for each, `rows`,
+    and one that is clamped between two, `within`."""
+
+    starts: list[Value]
+    rows: np.ndarray[Any, np.dtype[np.int64]]
+    within: Value
+    least: int
+    most: int
+
+
+def _rows_of_lanes(offsets: Value) -> RowsOfLanes | None:
+    """Offsets as such a sum; None if they are none."""
+    starts: list[Value] = []
+    rows = np.zeros(offsets.shape, np.int64)
+    within, limits = None, (0, 0)
+    pending = [offsets]
+    while pending:
+        x = pending.pop()
+        if (numbers := known_numbers(x)) is not None:
+            rows = rows + numbers
+        elif x.op is None:
+            return None
+        elif x.op.opcode == "add":
+            pending += x.op.operands
+        elif x.op.opcode == "broadcast" and not x.op.operands[0].shape:
+            starts.append(x.op.operands[0])
+        elif within is None and (found := _limits(x)) is not None:
+            within, limits = x, found
+        else:
+            return None
+    return None if within is None else RowsOfLanes(starts, rows, within, *limits)
+
+
+def _from_rows(
+    low: KernelLowering, buffer: Value, rows: RowsOfLanes, p: Permutation, dtype: DType
+) -> Rows | None:
+    """What lanes pick from rows, a register of lanes at a time: all that these may pick from is
+    loaded, which is in the buffer, since data says what is picked. None if that is too much."""
+    e, lanes = low.e, rows.rows.size
+    pieces = [rows.rows[k : k + p.lanes] for k in range(0, lanes, p.lanes)]
+    width = rows.most - rows.least + 1
+    most = max(int(x.max() - x.min()) for x in pieces) + width
+    if most > min(p.most, MOST_FOR_LANE * p.lanes // p.bits):
+        return None
+    [base], [within] = low.of(buffer), low.of(rows.within)
+    for start in rows.starts:
+        base = _moved(low, base, start, p)
+    picked = []
+    for number, piece in enumerate(pieces):
+        first = int(piece.min())
+        count = int(piece.max()) - first + width
+        table = _loaded(low, base, rows.least + first, count, p)
+        at = low.cut(within, number * p.lanes, piece.size)
+        beyond = e.vector(at.kind, [int(n) - first - rows.least for n in piece])
+        picked.append(_picked(low, replace(table, least=0), e.add(at, beyond), dtype))
+    return [low.joined(picked)]
+
+
+def _moved(low: KernelLowering, base: V, start: Value | None, p: Permutation) -> V:
+    """An address so many elements further."""
+    if start is None:
+        return base
+    e = low.e
+    [first] = low.of(start)
+    return e.gep(base, e.mul(e.sext(first, "i64"), e.const("i64", p.bits // 8)))
 
 
 def _row(offsets: Value) -> tuple[Value, Value, int, int] | None:
@@ -124,22 +206,17 @@ def _limits(x: Value) -> tuple[int, int] | None:
         [x] = operands
     while x.op is not None and x.op.opcode == "convert":
         [x] = x.op.operands
-    if x.op is None or x.op.opcode != "load" or len(x.op.operands) > 2 or len(ends) != 2:
+    is_read = x.op is not None and x.op.opcode in ("load", "gather") and len(x.op.operands) == 2
+    if not is_read or len(ends) != 2:
         return None
     low, high = ends["maximum"], ends["minimum"]
     narrow = x.dtype.bits < 32 and low != high
     return None if low > high or (narrow and high > 127) else (low, high)
 
 
-def _loaded(
-    low: KernelLowering, buffer: Value, start: Value | None, least: int, count: int, p: Permutation
-) -> Table:
-    """The elements of a table in registers."""
+def _loaded(low: KernelLowering, base: V, least: int, count: int, p: Permutation) -> Table:
+    """Elements in registers, of which the first has a number."""
     e, kind, size = low.e, f"i{p.bits}", p.bits // 8
-    [base] = low.of(buffer)
-    if start is not None:
-        [first] = low.of(start)
-        base = e.gep(base, e.mul(e.sext(first, "i64"), e.const("i64", size)))
     parts = []
     for at in range(0, count, p.lanes):
         place, rest = e.gep(base, (least + at) * size), count - at
