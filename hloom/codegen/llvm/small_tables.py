@@ -138,8 +138,8 @@ def _rows_of_lanes(offsets: Value) -> RowsOfLanes | None:
             pending += x.op.operands
         elif x.op.opcode == "broadcast" and not x.op.operands[0].shape:
             starts.append(x.op.operands[0])
-        elif within is None and (found := _limits(x)) is not None:
-            within, limits = x, found
+        elif within is None and (ends := _limits(x)) is not None:
+            within, limits = x, ends
         else:
             return None
     return None if within is None else RowsOfLanes(starts, rows, within, *limits)
