@@ -24,7 +24,7 @@ def joints_text(count):
             places += at
         return jnp.stack(places)
 
-    return jax.jit(ends).lower(jnp.ones(count)).as_text(dialect="hlo")
+    return jax.jit(ends).lower(jnp.ones(count, jnp.float32)).as_text(dialect="hlo")
 
 
 def expected(q):
