@@ -104,6 +104,12 @@ def test_a_loop_of_a_number_of_steps_that_arguments_say(steps: int):
     np.testing.assert_allclose(np.asarray(run(*values)), expected, atol=allowed)
 
 
+def test_one_row_is_multiplied_by_what_stays_as_it_is():
+    of_rows = {m: hloom.compile(hloom.parse(loop(m, 256, "f32", 0))).as_text("hlo") for m in (2, 3)}
+    assert "f32[4,256,64]" not in of_rows[2]
+    assert "f32[4,256,64]" in of_rows[3]
+
+
 def test_large_weights_stay_as_they_are():
     from hloom.passes.layout.while_loop_weight_panels import WhileLoopWeightPanels
 

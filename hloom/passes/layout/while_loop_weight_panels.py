@@ -47,6 +47,8 @@ class WhileLoopWeightPanels(Pass):
     """Of a matrix that is laid out."""
     least_steps: int = 16
     """Of a loop; one whose number of steps is not known has enough."""
+    least_rows: int = 3
+    """Of what is multiplied: for one or two, rows of the matrix are read as fast as panels."""
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
@@ -72,8 +74,11 @@ class WhileLoopWeightPanels(Pass):
         weights: dict[tuple[object, ...], list[Weight]] = {}
         sources = _unchanged(loop)
         for i in body.instructions if sources else ():
-            matrix = (self.matrix_of or plain_matrix)(i) if products(i) else None
-            w = matrix and weight(i, matrix, sources.__contains__)
+            dots = products(i)
+            matrix = (self.matrix_of or plain_matrix)(i) if dots else None
+            if matrix is None or dots[0].shape.size < self.least_rows * matrix.columns:
+                continue
+            w = weight(i, matrix, sources.__contains__)
             if w and w.outside[-1].shape.size_bytes <= self.most_bytes:
                 weights.setdefault((w.outside[-1], w.arrangement), []).append(w)
         for same in weights.values():
