@@ -14,10 +14,12 @@ import json
 import multiprocessing
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import hloom
 from bench.partition import ratio, traffic  # says how many devices JAX is to have: eight
+from hloom import api
 from hloom.ir.text import show_module
 from hloom.passes.partition.whole_program import partitioned
 from tests.fuzz import partition_sketch_calls, partition_sketch_ops  # noqa: F401  kinds of steps
@@ -29,13 +31,14 @@ os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={MOST_DEVICES
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 
-def partitioned_by_xla(module: hloom.Module) -> hloom.Module:
-    """What XLA makes of the program for each of its devices."""
+def partitioned_by_xla(seed: int) -> tuple[str, str]:
+    """The text of what XLA makes of a program for each of its devices, or why it makes nothing."""
     import jax
     import numpy as np
     from jaxlib import _hlo, xla_client  # pyright: ignore[reportAttributeAccessIssue]
     from jaxlib._jax import mlir
 
+    module = Sketch(seed).module()
     count = module.num_partitions
     proto = _hlo.hlo_module_from_text(show_module(module)).as_serialized_hlo_module_proto()
     options = xla_client.CompileOptions()
@@ -46,36 +49,36 @@ def partitioned_by_xla(module: hloom.Module) -> hloom.Module:
     options.device_assignment = xla_client.DeviceAssignment.create(np.arange(count).reshape(1, -1))
     devices = xla_client.DeviceList(tuple(jax.devices()[:count]))
     client = jax.devices()[0].client
-    compiled = client.compile_and_load(mlir.hlo_to_stablehlo(proto), devices, options)
-    return hloom.parse(compiled.hlo_modules()[0].to_string())
-
-
-def row_of(seed: int) -> dict[str, Any]:
-    """Both sides of one program; `said` where one of them has nothing to compare."""
-    module = Sketch(seed).module()
     try:
-        theirs = traffic(partitioned_by_xla(module))
-    except Exception as error:
-        return {"seed": seed, "said": re.sub(r"\s+", " ", str(error))[:120]}
-    ours = traffic(partitioned(module))
+        compiled = client.compile_and_load(mlir.hlo_to_stablehlo(proto), devices, options)
+    except jax.errors.JaxRuntimeError as error:
+        return "", re.sub(r"\s+", " ", str(error))[:120]
+    return compiled.hlo_modules()[0].to_string(), ""
+
+
+def row_of(seed: int, text: str) -> dict[str, Any]:
+    """Both sides of one program, of which XLA's is a text."""
+    theirs, ours = traffic(hloom.parse(text)), traffic(partitioned(Sketch(seed).module()))
     sums = sum(theirs.values()), sum(ours.values())
     return {"seed": seed, "xla": theirs, "hloom": ours, "ratio": ratio(sums[1], sums[0])}
 
 
 def rows_of(seeds: range) -> list[dict[str, Any]]:
-    """All rows; a process of their own, which XLA may end, computes some at a time."""
-    rows, left = [], list(seeds)
+    """All rows; `said` where XLA has nothing to compare. XLA runs in a process of its own, some
+    programs at a time, which it may end."""
+    rows: list[dict[str, Any]] = []
+    left = list(seeds)
     while left:
         context = multiprocessing.get_context("spawn")
         with context.Pool(1, maxtasksperchild=50) as pool:
             while left:
+                seed = left.pop(0)
                 try:
-                    rows.append(pool.apply_async(row_of, (left[0],)).get(MOST_SECONDS))
+                    text, said = pool.apply_async(partitioned_by_xla, (seed,)).get(MOST_SECONDS)
                 except multiprocessing.TimeoutError:
-                    rows.append({"seed": left[0], "said": "XLA ended the process, or takes long"})
-                    del left[0]
+                    rows.append({"seed": seed, "said": "XLA ended the process, or takes long"})
                     break
-                del left[0]
+                rows.append({"seed": seed, "said": said} if said else row_of(seed, text))
     return rows
 
 
@@ -104,8 +107,7 @@ def main() -> None:
         f"with as many, {more} with more; {ours / max(theirs, 1):.2f} of its bytes in all"
     )
     if asked.json:
-        with open(asked.json, "w") as file:
-            json.dump(rows, file, indent=1)
+        api.write_whole(Path(asked.json), (json.dumps(rows, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ class Alarms:
                 continue
             try:
                 ring()
-            except Exception:
+            except Exception:  # of who asked where it is; the others still wait for their alarms
                 LOG.exception("an alarm could not say what is slow")
 
     def _left_s(self) -> float | None:

@@ -12,6 +12,7 @@ import hloom
 from hloom.analysis.panels import panel_width
 from hloom.codegen.llvm.machine import Machine
 from hloom.executable import Executable
+from hloom.passes.layout.while_loop_weight_panels import WhileLoopWeightPanels
 from hloom.targets.cpu.target import CpuTarget
 from tests.codegen.products import TOLERANCE, distinct
 
@@ -110,9 +111,50 @@ def test_one_row_is_multiplied_by_what_stays_as_it_is():
     assert "f32[4,256,64]" in of_rows[3]
 
 
-def test_large_weights_stay_as_they_are():
-    from hloom.passes.layout.while_loop_weight_panels import WhileLoopWeightPanels
+def two_layers(n: int) -> str:
+    """A step that multiplies by one matrix, then by another."""
+    state = f"(s32[], f32[9,{n}], f32[{n},{n}], f32[{n},{n}])"
+    return f"""HloModule m
+body {{
+  s = {state} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  h = f32[9,{n}] get-tuple-element(s), index=1
+  v = f32[{n},{n}] get-tuple-element(s), index=2
+  w = f32[{n},{n}] get-tuple-element(s), index=3
+  d = f32[9,{n}] dot(h, v), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  t = f32[9,{n}] tanh(d)
+  g = f32[9,{n}] dot(t, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT r = {state} tuple(next, g, v, w)
+}}
+condition {{
+  s = {state} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  bound = s32[] constant(20)
+  ROOT c = pred[] compare(i, bound), direction=LT
+}}
+ENTRY e {{
+  zero = s32[] constant(0)
+  h = f32[9,{n}] parameter(0)
+  v = f32[{n},{n}] parameter(1)
+  w = f32[{n},{n}] parameter(2)
+  s = {state} tuple(zero, h, v, w)
+  l = {state} while(s), condition=condition, body=body
+  ROOT y = f32[9,{n}] get-tuple-element(l), index=1
+}}"""
 
+
+@pytest.mark.parametrize(("matrices", "laid_out"), [(0.99, 0), (1, 1), (1.99, 1), (2, 2)])
+def test_as_much_is_laid_out_as_caches_hold(matrices: float, laid_out: int):
+    module = hloom.parse(two_layers(64))
+    p = WhileLoopWeightPanels(most_bytes=int(matrices * 64 * 64 * 4))
+    result = p.run(module)
+    assert (result.fired.get("laid out", 0) if result.fired else 0) == laid_out
+    hloom.verify(module)
+
+
+def test_large_weights_stay_as_they_are():
     module = hloom.parse(loop(9, 64, "f32", 0))
     at_most, below = 64 * 64 * 4, 64 * 64 * 4 - 1
     assert not WhileLoopWeightPanels(most_bytes=below).run(module).changed

@@ -6,7 +6,7 @@ that no step changes (the weights of a recurrent network or of a solver's right-
 panels are the same in every step: they are made before the loop and carried, and the products of
 its body read them where they stand, as `weight-panels` does with constants. Out of nested loops
 they move as far as B does not change. The array itself is still carried, for who reads it
-otherwise, so the panels are memory more: only matrices that caches hold are laid out, and only for
+otherwise, so the panels are memory more: only as many are laid out as caches hold, and only for
 loops of steps enough to pay for it.
 """
 
@@ -24,7 +24,7 @@ from hloom.ir.order import repair_schedules
 from hloom.ir.values.padding import Padding
 from hloom.passes.fuse.build import CONFIGS, fuse_members
 from hloom.passes.layout.weight_panels import Weight, plain_matrix, products, read_panels, weight
-from hloom.passes.normalize.loop_state import can_be_taken_apart, unchanged_elements
+from hloom.passes.normalize.loop_state import can_carry_more, unchanged_elements
 from hloom.passes.normalize.while_loop_invariant_code_motion import hoist
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.passes.simplify.dce import remove_dead_instructions
@@ -44,7 +44,7 @@ class WhileLoopWeightPanels(Pass):
     """What an instruction packs at every call; None: the second operand of a dot that has one
     contracted dimension and one other."""
     most_bytes: int = 1 << 25
-    """Of a matrix that is laid out."""
+    """Of all matrices that are laid out for a loop, the first ones that it reads."""
     least_steps: int = 16
     """Of a loop; one whose number of steps is not known has enough."""
     least_rows: int = 3
@@ -57,7 +57,7 @@ class WhileLoopWeightPanels(Pass):
         all_panels: set[Instruction] = set()
         for c in on_threads(module, threads):
             for loop in [i for i in c.instructions if i.opcode == "while"]:
-                if not _can_carry_more(loop):
+                if not can_carry_more(loop):
                     continue
                 fired["laid out"] += self._lay_out(loop, module, all_panels)
                 _move_out(loop, all_panels)
@@ -72,15 +72,21 @@ class WhileLoopWeightPanels(Pass):
             return 0
         body = loop.called[1]
         weights: dict[tuple[object, ...], list[Weight]] = {}
-        sources = _unchanged(loop)
+        sources, left = _unchanged(loop), self.most_bytes
         for i in body.instructions if sources else ():
             dots = products(i)
             matrix = (self.matrix_of or plain_matrix)(i) if dots else None
             if matrix is None or dots[0].shape.size < self.least_rows * matrix.columns:
                 continue
             w = weight(i, matrix, sources.__contains__)
-            if w and w.outside[-1].shape.size_bytes <= self.most_bytes:
-                weights.setdefault((w.outside[-1], w.arrangement), []).append(w)
+            if w is None:
+                continue
+            key, size = (w.outside[-1], w.arrangement), w.outside[-1].shape.size_bytes
+            if key not in weights:
+                if size > left:
+                    continue
+                left -= size
+            weights.setdefault(key, []).append(w)
         for same in weights.values():
             panels = _panels(body, same[0], module)
             all_panels.add(panels)
@@ -89,14 +95,6 @@ class WhileLoopWeightPanels(Pass):
         if weights:
             body.reorder(body.in_order())
         return len(weights)
-
-
-def _can_carry_more(loop: Instruction) -> bool:
-    if loop.is_root or not can_be_taken_apart(loop):
-        return False
-    if any(u.opcode != "get-tuple-element" for u in loop.users):
-        return False
-    return not any(i.extra or i.sharding for i in (loop, *loop.called[1].parameters))
 
 
 def _unchanged(loop: Instruction) -> dict[Instruction, int | None]:
@@ -121,7 +119,7 @@ def _move_out(loop: Instruction, all_panels: set[Instruction]) -> None:
 
 
 def _panels(c: Computation, w: Weight, module: Module) -> Instruction:
-    """The panels of a source, moved of it by one kernel."""
+    """The panels of a source, made of it by one kernel."""
     source, (_, dims, group), columns = w.outside[-1], w.matrix, w.matrix.columns
     moved = _Moved(c, source)
     for move in w.moves:

@@ -19,6 +19,16 @@ def can_be_taken_apart(loop: Instruction) -> bool:
     return all(u.opcode == "get-tuple-element" for u in readers)
 
 
+def can_carry_more(loop: Instruction) -> bool:
+    """Whether elements may be added to the state: it can be taken apart, all readers of the result
+    take an element, and nothing is said of the state as a whole."""
+    if loop.is_root or not can_be_taken_apart(loop):
+        return False
+    if any(u.opcode != "get-tuple-element" for u in loop.users):
+        return False
+    return not any(i.extra or i.sharding for i in (loop, *loop.called[1].parameters))
+
+
 def elements_read(state: Instruction) -> dict[int, list[Instruction]]:
     """The get-tuple-elements of a value by index."""
     readers: dict[int, list[Instruction]] = {}

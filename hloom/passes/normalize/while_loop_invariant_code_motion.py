@@ -27,7 +27,7 @@ from hloom.ir.traits import (
 )
 from hloom.passes.computation_pass import ComputationPass
 from hloom.passes.facts import loops_own_bodies
-from hloom.passes.normalize.loop_state import can_be_taken_apart, unchanged_elements
+from hloom.passes.normalize.loop_state import can_carry_more, unchanged_elements
 from hloom.passes.pass_ import register
 from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.types.shape import tuple_shape
@@ -151,11 +151,7 @@ class WhileLoopInvariantCodeMotion(ComputationPass):
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         changed: dict[Computation, None] = {}
         for loop in [i for i in c.instructions if i.opcode == "while"]:
-            if loop.is_root or not can_be_taken_apart(loop):
-                continue
-            if any(u.opcode != "get-tuple-element" for u in loop.users):
-                continue
-            if any(i.extra or i.sharding for i in (loop, *loop.called[1].parameters)):
+            if not can_carry_more(loop):
                 continue
             known, worth = invariants(loop)
             if not worth:

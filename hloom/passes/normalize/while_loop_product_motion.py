@@ -32,7 +32,7 @@ from hloom.passes.computation_pass import ComputationPass
 from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expansion, put_in_place
 from hloom.passes.facts import loops_own_bodies
-from hloom.passes.normalize.loop_state import can_be_taken_apart, unchanged_elements
+from hloom.passes.normalize.loop_state import can_carry_more, unchanged_elements
 from hloom.passes.normalize.while_loop_invariant_code_motion import grow
 from hloom.passes.pass_ import register
 from hloom.passes.simplify.dce import remove_dead_instructions
@@ -58,11 +58,7 @@ class WhileLoopProductMotion(ComputationPass):
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         changed: dict[Computation, None] = {}
         for loop in [i for i in c.instructions if i.opcode == "while"]:
-            if loop.is_root or not can_be_taken_apart(loop) or loop.has_control_edges:
-                continue
-            if any(u.opcode != "get-tuple-element" for u in loop.users):
-                continue
-            if any(i.extra or i.sharding for i in (loop, *loop.called[1].parameters)):
+            if loop.has_control_edges or not can_carry_more(loop):
                 continue
             count = trip_count(loop).count or 0
             if count < self.least_steps:

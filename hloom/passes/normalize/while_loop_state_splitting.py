@@ -24,7 +24,7 @@ from hloom.passes.collectives.loop_results import element_readers
 from hloom.passes.computation_pass import ComputationPass
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.facts import loops_own_bodies
-from hloom.passes.normalize.loop_state import can_be_taken_apart
+from hloom.passes.normalize.loop_state import can_carry_more
 from hloom.passes.pass_ import register
 from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.types.shape import Shape, shape, tuple_shape
@@ -51,11 +51,7 @@ class WhileLoopStateSplitting(ComputationPass):
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         changed: dict[Computation, None] = {}
         for loop in [i for i in c.instructions if i.opcode == "while"]:
-            if loop.is_root or not can_be_taken_apart(loop) or loop.has_control_edges:
-                continue
-            if any(u.opcode != "get-tuple-element" for u in loop.users):
-                continue
-            if any(i.extra or i.sharding for i in (loop, *loop.called[1].parameters)):
+            if loop.has_control_edges or not can_carry_more(loop):
                 continue
             splits = Stacks(self, loop).chosen()
             if splits:

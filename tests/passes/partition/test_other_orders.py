@@ -9,24 +9,15 @@ MESH = "{devices=[2,3]<=[6]}"
 OTHER = "{devices=[1,3,2]4,1,0,5,3,2 last_tile_dim_replicate}"
 
 
-def test_what_is_returned_as_it_came_is_not_moved() -> None:
-    """It was handed on into the order of the mesh, and back."""
+@pytest.mark.parametrize("x", [f"parameter(1), sharding={OTHER}", "iota(), iota_dimension=1"])
+def test_what_is_in_an_order_or_everywhere_is_returned_without_a_move(x: str) -> None:
+    """What came in that order was handed on into the mesh's, and back; of what all devices have
+    tiles of the mesh were cut, and handed on."""
     cut = cut_and_compared(f"""ENTRY main {{
-      x = f32[6,6] parameter(0), sharding={OTHER}
-      y = f32[6,6] parameter(1), sharding={MESH}
+      y = f32[6,6] parameter(0), sharding={MESH}
+      x = f32[6,6] {x}
       z = f32[6,6] negate(y), sharding={MESH}
       ROOT t = (f32[6,6], f32[6,6]) tuple(x, z), sharding={{{OTHER}, {MESH}}}
-    }}""", 6)  # fmt: skip
-    assert traffic(cut) == {}
-
-
-def test_what_all_devices_have_is_cut_in_any_order() -> None:
-    """Tiles of the mesh were cut, and handed on."""
-    cut = cut_and_compared(f"""ENTRY main {{
-      i = f32[6,6] iota(), iota_dimension=1
-      y = f32[6,6] parameter(0), sharding={MESH}
-      z = f32[6,6] negate(y), sharding={MESH}
-      ROOT t = (f32[6,6], f32[6,6]) tuple(i, z), sharding={{{OTHER}, {MESH}}}
     }}""", 6)  # fmt: skip
     assert traffic(cut) == {}
 
