@@ -22,8 +22,21 @@ from hloom.base.diagnostics import UsageError, did_you_mean
 
 PREFIX = "xla_"
 
-# Name, default, meaning. None: unset, which acts as false.
-_ROWS: tuple[tuple[str, Any, str], ...] = (
+_COLLECTIVES = (
+    "NOOP",
+    "ALLREDUCE",
+    "ALLGATHER",
+    "REDUCESCATTER",
+    "COLLECTIVEBROADCAST",
+    "ALLTOALL",
+    "COLLECTIVEPERMUTE",
+    "RAGGEDALLTOALL",
+    "ALLCOLLECTIVES",
+)
+
+# Name, default, meaning, and of some lists the names that may stand in them, in any letter case.
+# A default of None: unset, which acts as false.
+_ROWS: tuple[tuple[Any, ...], ...] = (
     (
         "allow_excess_precision",
         True,
@@ -89,7 +102,12 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
         "0 off; 1 on; 2 also fill buffers; 3 before each run; 4 check results; 5 skip wrong ones",
     ),
     ("gpu_cudnn_gemm_max_plans", 5, "most cuDNN plans tried per gemm fusion"),
-    ("gpu_disable_async_collectives", (), "kinds of collectives to run synchronously"),
+    (
+        "gpu_disable_async_collectives",
+        (),
+        "kinds of collectives to run synchronously",
+        _COLLECTIVES,
+    ),
     ("gpu_enable_analytical_latency_estimator", False, "analytical estimator"),
     ("gpu_enable_analytical_sol_latency_estimator", True, "speed-of-light estimator"),
     ("gpu_enable_latency_hiding_scheduler", False, "latency hiding scheduler on GPU"),
@@ -200,6 +218,8 @@ class Option:
     default: bool | int | str | tuple[str, ...] | None
     """None is an unset boolean; a tuple is a list of names, written with commas."""
     meaning: str
+    known: tuple[str, ...] = ()
+    """Of a list: the names that it may have, in any letter case; empty is any name."""
 
     @property
     def is_boolean(self) -> bool:
@@ -222,7 +242,7 @@ class Option:
                     f"--{self.name} is a whole number, not {text!r}", rule="option"
                 ) from None
         if isinstance(self.default, tuple):
-            return tuple(part.strip() for part in text.split(",") if part.strip())
+            return self._known([part.strip() for part in text.split(",") if part.strip()])
         return self.checked(text)
 
     def checked(self, value: Any) -> Any:
@@ -239,13 +259,25 @@ class Option:
         elif isinstance(self.default, tuple):
             if isinstance(value, list | tuple | set | frozenset):
                 if all(isinstance(part, str) for part in value):
-                    return tuple(value)
+                    return self._known(value)
             expected = "a list of names"
         else:
             if isinstance(value, str):
                 return self._as_pattern(value) if self.name.endswith("_re") else value
             expected = "a text"
         raise UsageError(f"--{self.name} is {expected}, not {value!r}", rule="option")
+
+    def _known(self, names: Iterable[str]) -> tuple[str, ...]:
+        names = tuple(names)
+        for name in names:
+            if self.known and name.upper() not in self.known:
+                raise UsageError(
+                    f"--{self.name}: {name!r} is not among its names",
+                    rule="option",
+                    hint=did_you_mean(name.upper(), self.known)
+                    or f"known: {', '.join(self.known)}",
+                )
+        return names
 
     def _as_pattern(self, text: str) -> str:
         try:

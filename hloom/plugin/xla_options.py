@@ -58,11 +58,12 @@ def option_words(overrides: list[tuple[str, object]]) -> list[str]:
         if kind is not None and not _fits(value, kind):
             raise _wrong(name, value, kind)
         if is_ours:
+            text = _with_names(_text(value), kind or "")
             try:
-                OPTIONS[own].value(_text(value).strip())
+                OPTIONS[own].value(text.strip())
             except HloError:
                 raise _wrong(name, value, kind or "hloom") from None
-            words.append(f"--{PREFIX}{own}={_text(value)}")
+            words.append(f"--{PREFIX}{own}={text}")
         if not (is_ours and own in ACTED_ON):
             _tell(name)
     return words
@@ -114,6 +115,22 @@ def _wrong(name: str, value: object, kind: str) -> UsageError:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _with_names(text: str, kind: str) -> str:
+    """Of a list of names, which XLA also takes as their numbers, one that has names alone."""
+    head, _, listed = kind.rpartition(" ")
+    if head != "repeated enum":
+        return text
+    names = listed.split("|")
+    parts = [part.strip() for part in text.split(",")]
+    named = [_name_at(int(p), names) if _INTEGER.fullmatch(p) else p for p in parts]
+    return ",".join([name for name in named if name])
+
+
+def _name_at(number: int, names: list[str]) -> str:
+    """The name of a number; none for numbers that XLA takes and that mean nothing to it."""
+    return names[number] if 0 <= number < len(names) else ""
 
 
 def _fits(value: object, kind: str) -> bool:

@@ -115,3 +115,25 @@ def test_with_reads_text_and_values():
     options = Options().with_(gpu_autotune_level="3", xla_dump_to="x", cpu_enable_fast_math=True)
     assert (options["gpu_autotune_level"], options["dump_to"]) == (3, "x")
     assert Options()["dump_to"] == ""
+
+
+@pytest.mark.parametrize(
+    "word", ["ALLREDUCE", "allreduce,AllGather", "ALLCOLLECTIVES", "RaggedAllToAll", ""]
+)
+def test_kinds_of_collectives_in_any_letter_case(word):
+    read = Options.parsed([f"--xla_gpu_disable_async_collectives={word}"])
+    assert read["gpu_disable_async_collectives"] == tuple([w for w in word.split(",") if w])
+
+
+@pytest.mark.parametrize("value", ["ALLREDUCES", "ALLREDUCE,none", ["ALLGATHER", "ALL"]])
+def test_an_unknown_kind_of_collective_is_an_error(value):
+    with pytest.raises(UsageError, match="is not among its names") as error:
+        Options().with_(gpu_disable_async_collectives=value)
+    assert error.value.rule == "option"
+
+
+def test_a_list_given_again_replaces_the_one_before():
+    words = [
+        f"--gpu_disable_async_collectives={names}" for names in ("ALLCOLLECTIVES", "allreduce")
+    ]
+    assert Options.parsed(words)["gpu_disable_async_collectives"] == ("allreduce",)

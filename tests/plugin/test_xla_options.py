@@ -85,7 +85,7 @@ def test_unknown_names():
         (
             "xla_gpu_disable_async_collectives",
             "enum",
-            ("ALLREDUCE,ALLGATHER", "", 1),
+            ("ALLREDUCE,ALLGATHER", "", 1, "2,ALLREDUCE", 77, "NOOP"),
             ("ALLREDUCE,NOTHING", True),
         ),
         ("xla_disable_hlo_passes", "string", ("a,b", ""), (True, 1)),
@@ -106,3 +106,8 @@ def test_every_option_has_a_type():
     assert {kind.split(" ")[0] for kind in types().values()} <= {
         *("bool", "int32", "int64", "float", "string", "enum", "message", "repeated")
     }
+
+
+def test_kinds_of_collectives_by_their_numbers():
+    name = "xla_gpu_disable_async_collectives"
+    assert option_words([(name, "2,ALLREDUCE,77")]) == [f"--{name}=ALLGATHER,ALLREDUCE"]
