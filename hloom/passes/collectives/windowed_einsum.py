@@ -80,10 +80,9 @@ class WindowedEinsum(Expander):
                 new = self._gathered(b, i, side, x)
                 if new is not None:
                     return new
-            if self.all_to_all and x.opcode == "all-to-all" and sole_reader(x) is i:
-                new = dot_of_exchanged(b, i, side, x)
-                if new is not None:
-                    return new
+            new = dot_of_exchanged(b, i, side) if self.all_to_all else None
+            if new is not None:
+                return new
         return None
 
     def _gathered(
