@@ -128,12 +128,15 @@ class WholeEdges:
         ]
         return b.emit("tuple", *elements)
 
-    def whole(self, x: Instruction, s: Sharding, of: Shape) -> Instruction:
-        """The whole array of which each device has a part."""
+    def whole(
+        self, x: Instruction, s: Sharding, of: Shape, at: Sequence[int] | None = None
+    ) -> Instruction:
+        """The whole array of which each device has a part; where places (`at`) have arrays of
+        their own, the one of its place."""
         if s.kind != "tiled":
             return x
         tiles = [s.tile_index(d) for d in range(self.devices)]
-        return self._joined(x, tiles, s.tile_dims[: s.data_rank], of)
+        return self._joined(x, tiles, s.tile_dims[: s.data_rank], of, at)
 
     def part(self, x: Instruction, s: Sharding, of: Shape) -> Instruction:
         """The part of a device of a whole array."""
@@ -180,14 +183,25 @@ class WholeEdges:
         return b.emit("dynamic-slice", rows, here, none, dynamic_slice_sizes=(1, columns))
 
     def _joined(
-        self, x: Instruction, tiles: list[tuple[int, ...]], counts: Sequence[int], of: Shape
+        self,
+        x: Instruction,
+        tiles: list[tuple[int, ...]],
+        counts: Sequence[int],
+        of: Shape,
+        at: Sequence[int] | None = None,
     ) -> Instruction:
-        """All tiles side by side; each comes from the first device that has it."""
+        """All tiles side by side; each comes from the first device that has it, at each place."""
         b, sizes, rank = self.builder, x.shape.dims, of.rank
-        dtype, n = of.dtype, self.devices
-        holders = [tiles.index(tile) for tile in np.ndindex(*counts)]
-        order = holders + [d for d in range(n) if d not in set(holders)]
-        groups = tuple([tuple([r * n + d for d in order]) for r in range(self.replicas)])
+        dtype, n, orders = of.dtype, self.devices, list[list[int]]()
+        at = at or (0,) * n
+        tile_count = prod(counts)
+        for place in dict.fromkeys(at):
+            members = [d for d in range(n) if at[d] == place]
+            first = [next(d for d in members if tiles[d] == tile) for tile in np.ndindex(*counts)]
+            orders.append(first + [d for d in members if d not in set(first)])
+        groups = tuple(
+            [tuple([r * n + d for d in order]) for r in range(self.replicas) for order in orders]
+        )
         rows = b.emit(
             "all-gather",
             b.emit("reshape", x, shape=shape(dtype, (1, *sizes))),
@@ -195,9 +209,9 @@ class WholeEdges:
             replica_groups=ReplicaGroups(groups),
             channel_id=next(self.channels),
             use_global_device_ids=True,
-            shape=shape(dtype, (n, *sizes)),
+            shape=shape(dtype, (len(orders[0]), *sizes)),
         )
-        kept = _cut_to(b, rows, (len(holders), *sizes))
+        kept = _cut_to(b, rows, (tile_count, *sizes))
         apart = b.emit("reshape", kept, shape=shape(dtype, (*counts, *sizes)))
         turn = tuple([x for k in range(rank) for x in (k, rank + k)])
         turned = b.emit("transpose", apart, dimensions=turn)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,8 +106,6 @@ def _fed_by_parts(i: Instruction, edges: WholeEdges, at: Places) -> None:
     if s is None:
         raise unlike(i, "nothing says which part of the data is whose")
     shardings = [s.for_leaf(k).tiled() for k in range(len(leaves))]
-    if len(set(at)) > 1 and any(own.kind == "tiled" for own in shardings):
-        raise unlike(i, "it is cut beside axes that are manual")
     for own, leaf in zip(shardings, leaves, strict=True):
         if own.kind == "tiled" and any(
             n % m for n, m in zip(leaf.dims, own.tile_dims[: leaf.rank])
@@ -116,7 +115,7 @@ def _fed_by_parts(i: Instruction, edges: WholeEdges, at: Places) -> None:
     if i.opcode == "infeed":
         fed = b.like(i, *i.operands, shape=tuple_shape([part, i.shape.elements[1]]))
         read = b.emit("get-tuple-element", fed, index=0)
-        whole = edges.moved(read, data, iter(shardings), edges.whole)
+        whole = edges.moved(read, data, iter(shardings), partial(edges.whole, at=at))
         new = b.emit("tuple", whole, b.emit("get-tuple-element", fed, index=1))
     else:
         written = edges.moved(i.operands[0], data, iter(shardings), edges.part)

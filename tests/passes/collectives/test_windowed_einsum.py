@@ -78,7 +78,6 @@ ENTRY e {{
     dimensions={{{d}}}, to_apply=sum
 }}"""
 
-
     def _turned(self, letters: list[str]) -> tuple[list[str], str]:
         """Letters in another order, and the transpose that makes them these."""
         order = self.rng.permutation(len(letters))

@@ -101,6 +101,22 @@ ENTRY e {{ {X}
   d = f32[8,4] get-tuple-element(i), index=0 k = token[] get-tuple-element(i), index=1
   o = token[] outfeed(d, k), outfeed_shape=f32[8,4], sharding={{maximal device=3}}
   ROOT y = f32[8,4] add(d, x), {ROWS} }}""",
+    "fed in parts of a region": f"""ENTRY e {{ x = f32[8,4] parameter(0), {ROWS}
+  s = f32[8,4] custom-call(x), custom_call_target="Sharding", sharding={{devices=[2,2]<=[4]}}
+  m = f32[4,4] custom-call(s), custom_call_target="SPMDFullToShardShape",
+    sharding={{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={{manual}}}}
+  t = token[] after-all()
+  i = (f32[4,4], token[]) infeed(t), sharding={{{{devices=[2,1,2]<=[2,2]T(1,0)
+    last_tile_dims={{manual}}}}, {{replicated}}}}
+  d = f32[4,4] get-tuple-element(i), index=0 k = token[] get-tuple-element(i), index=1
+  a = f32[4,4] add(m, d)
+  o = token[] outfeed(a, k), outfeed_shape=f32[4,4],
+    sharding={{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={{manual}}}}
+  u = f32[4,4] custom-call(a), custom_call_target="Sharding",
+    sharding={{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={{manual}}}}
+  w = f32[8,4] custom-call(u), custom_call_target="SPMDShardToFullShape",
+    sharding={{devices=[2,2]<=[4]}}
+  ROOT y = f32[8,4] add(w, x), {ROWS} }}""",
     "random": f"""ENTRY e {{ {X}
   l = f32[] constant(0) h = f32[] constant(1)
   r = f32[8,4] rng(l, h), distribution=rng_uniform
@@ -127,7 +143,7 @@ ENTRY e {{ {X}
   {call("outer", "w")}
   ROOT y = f32[8,4] add(outer, x), {ROWS} }}""",
 }
-FED = {"fed in parts": range(4), "fed to one": (1,)}
+FED = {"fed in parts": range(4), "fed to one": (1,), "fed in parts of a region": range(4)}
 
 
 def whole(name: str) -> Module:
@@ -143,10 +159,11 @@ def outcome(name: str) -> tuple[list[np.ndarray], list[Any], list[Any]]:
     for d in FED.get(name, ()):
         n = np.arange(32, dtype=np.float32).reshape(8, 4) * (d + 1)
         part = (n[:2], np.array([d], np.int32)) if name == "fed in parts" else n
+        part = n[:2] if name == "fed in parts of a region" else part
         exe.infeed(part, device=d)
     x = 100 * np.arange(1, 33, dtype=np.float32).reshape(8, 4)
     results = exe.run_devices([[x[2 * d : 2 * d + 2]] for d in range(4)])
-    writers = {"fed in parts": (0, 1, 2, 3) * 2, "fed to one": (3,)}.get(name, ())
+    writers = {"fed in parts": (0, 1, 2, 3) * 2, "fed to one": (3,)}.get(name, FED.get(name, ()))
     written = [np.asarray(exe.outfeed(device=d)) for d in sorted(writers)]
     said = list(SAID) if "region" not in name else sorted(SAID)
     return [np.asarray(r) for r in results], said, written
