@@ -22,21 +22,8 @@ from hloom.base.diagnostics import UsageError, did_you_mean
 
 PREFIX = "xla_"
 
-_COLLECTIVES = (
-    "NOOP",
-    "ALLREDUCE",
-    "ALLGATHER",
-    "REDUCESCATTER",
-    "COLLECTIVEBROADCAST",
-    "ALLTOALL",
-    "COLLECTIVEPERMUTE",
-    "RAGGEDALLTOALL",
-    "ALLCOLLECTIVES",
-)
-
-# Name, default, meaning, and of some lists the names that may stand in them, in any letter case.
-# A default of None: unset, which acts as false.
-_ROWS: tuple[tuple[Any, ...], ...] = (
+# Name, default, meaning. None: unset, which acts as false.
+_ROWS: tuple[tuple[str, Any, str], ...] = (
     (
         "allow_excess_precision",
         True,
@@ -102,12 +89,7 @@ _ROWS: tuple[tuple[Any, ...], ...] = (
         "0 off; 1 on; 2 also fill buffers; 3 before each run; 4 check results; 5 skip wrong ones",
     ),
     ("gpu_cudnn_gemm_max_plans", 5, "most cuDNN plans tried per gemm fusion"),
-    (
-        "gpu_disable_async_collectives",
-        (),
-        "kinds of collectives to run synchronously",
-        _COLLECTIVES,
-    ),
+    ("gpu_disable_async_collectives", (), "kinds of collectives to run synchronously"),
     ("gpu_enable_analytical_latency_estimator", False, "analytical estimator"),
     ("gpu_enable_analytical_sol_latency_estimator", True, "speed-of-light estimator"),
     ("gpu_enable_latency_hiding_scheduler", False, "latency hiding scheduler on GPU"),
@@ -206,6 +188,21 @@ _ROWS: tuple[tuple[Any, ...], ...] = (
     ("dump_disable_metadata", False, "dumps hold no metadata"),
 )
 
+# The names that may stand in a list.
+_KNOWN = {
+    "gpu_disable_async_collectives": (
+        "NOOP",
+        "ALLREDUCE",
+        "ALLGATHER",
+        "REDUCESCATTER",
+        "COLLECTIVEBROADCAST",
+        "ALLTOALL",
+        "COLLECTIVEPERMUTE",
+        "RAGGEDALLTOALL",
+        "ALLCOLLECTIVES",
+    )
+}
+
 _TRUE = frozenset(("true", "1", "yes"))
 _FALSE = frozenset(("false", "0", "no"))
 
@@ -302,7 +299,9 @@ class Option:
         return f"--{self.name}={text}"
 
 
-OPTIONS: dict[str, Option] = {row[0]: Option(*row) for row in _ROWS}
+OPTIONS: dict[str, Option] = {
+    name: Option(name, default, meaning, _KNOWN.get(name, ())) for name, default, meaning in _ROWS
+}
 
 
 def option_named(name: str) -> Option:

@@ -80,9 +80,7 @@ def dot_of_exchanged(b: Expansion, i: Instruction, side: int) -> Instruction | N
                 operands[1] = b.sliced(other, far, k * tile, (k + 1) * tile)
             parts.append(dot_of_parts(b, i, operands if side == 0 else operands[::-1], total))
         # Nothing else reads what was exchanged, and a collective is removed by whom makes it so.
-        own = list(i.operands)
-        own[side] = own[1 - side]
-        i.set_operands(own)
+        i.set_operands((other, other))
         for link in (*reversed(forms), exchange):
             link.parent.erase(link)
         if not is_sum:
