@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from math import prod
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import RESHAPES
 from hloom.passes.collectives.dot_parts import (
     dot_of_parts,
     free_dimensions,
@@ -26,7 +28,7 @@ from hloom.passes.collectives.moving import again
 from hloom.passes.expand.expansion import Expansion
 from hloom.types.shape import shape
 
-FORMS = frozenset(["reshape", "transpose", "copy", "convert"])
+FORMS = opcodes(RESHAPES, also=("transpose", "copy", "convert")) - {"bitcast"}
 """What gives the same elements in another form."""
 
 
