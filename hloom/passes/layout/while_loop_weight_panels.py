@@ -46,7 +46,8 @@ class WhileLoopWeightPanels(Pass):
     most_bytes: int = 1 << 25
     """Of all matrices that are laid out for a loop, the first ones that it reads."""
     least_steps: int = 16
-    """Of a loop; one whose number of steps is not known has enough."""
+    """Of a loop and of those around it in which the matrix does not change either; one whose number
+    of steps is not known has enough."""
     least_rows: int = 3
     """Of what is multiplied: for one or two, rows of the matrix are read as fast as panels."""
 
@@ -67,12 +68,10 @@ class WhileLoopWeightPanels(Pass):
 
     def _lay_out(self, loop: Instruction, module: Module, all_panels: set[Instruction]) -> int:
         """Make the panels that a body's products read, in the body; how many."""
-        steps = trip_count(loop).count
-        if steps is not None and steps < self.least_steps:
-            return 0
         body = loop.called[1]
         weights: dict[tuple[object, ...], list[Weight]] = {}
-        sources, left = _unchanged(loop), self.most_bytes
+        sources = {x: k for x, k in _unchanged(loop).items() if self._is_long(loop, k)}
+        left = self.most_bytes
         for i in body.instructions if sources else ():
             dots = products(i)
             matrix = (self.matrix_of or plain_matrix)(i) if dots else None
@@ -96,8 +95,26 @@ class WhileLoopWeightPanels(Pass):
             body.reorder(body.in_order())
         return len(weights)
 
+    def _is_long(self, loop: Instruction, index: int) -> bool:
+        """Whether an element of the state that no step changes stays the same for steps enough:
+        what a loop of few steps inside of another lays out moves out of both."""
+        steps: int | None = 1
+        while True:
+            count = trip_count(loop).count
+            steps = None if count is None else steps * count
+            if steps is None or steps >= self.least_steps:
+                return True
+            element, body = loop.operands[0].operands[index], loop.parent
+            outer = [i for i in body.callers if i.opcode == "while" and i.called[1] is body]
+            if len(outer) != 1 or not can_carry_more(outer[0]):
+                return False
+            known = _unchanged(outer[0])
+            if element not in known:
+                return False
+            loop, index = outer[0], known[element]
 
-def _unchanged(loop: Instruction) -> dict[Instruction, int | None]:
+
+def _unchanged(loop: Instruction) -> dict[Instruction, int]:
     """The arrays of the state that no step changes, as the body reads them, with their indices."""
     same, state = set(unchanged_elements(loop)), loop.called[1].parameters[0]
     return {u: u.attrs.index for u in state.users if u.attrs.index in same and u.shape.is_array}
