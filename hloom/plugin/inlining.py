@@ -87,14 +87,43 @@ def _put(call: Any, function: Any) -> None:
         for argument, value in zip(block.arguments, operands, strict=True):
             argument.replace_all_uses_with(value)
         *body, end = list(block.operations)
+        places: dict[Any, Any] = {}
         for op in body:
             op.operation.move_before(call)
+            _come_from(op.operation, call.location, places)
         results = _constrained(call, list(end.operands), copy, "res_attrs")
         for old, new in zip(call.results, results, strict=True):
             old.replace_all_uses_with(new)
         call.erase()
     finally:
         copy.erase()
+
+
+def _come_from(op: Any, call: Any, places: dict[Any, Any]) -> None:
+    """Put the name and the place of a call before those of an operation, and of all inside of it.
+
+    `places` has what became of each location."""
+    own = op.location
+    if own.attr not in places:
+        places[own.attr] = _location(own, call)
+    op.location = places[own.attr]
+    for region in op.regions:
+        for block in region.blocks:
+            for inside in block.operations:
+                _come_from(inside.operation, call, places)
+
+
+def _location(own: Any, call: Any) -> Any:
+    from jaxlib.mlir import ir
+
+    if not isinstance(call, ir.NameLoc):
+        return own
+    name, place = call.name_str, call.child_loc
+    if isinstance(own, ir.NameLoc):
+        is_within = own.name_str == name or own.name_str.startswith(f"{name}/")
+        name = own.name_str if is_within else f"{name.removesuffix('/')}/{own.name_str}"
+        place = ir.Location.callsite(own.child_loc, [place])
+    return ir.Location.name(name, place)
 
 
 def _constrained(call: Any, values: list[Any], function: Any, name: str) -> list[Any]:

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
-from hloom.plugin.inlining import inline_calls, reshape_before
+from hloom.plugin.inlining import SHARDING, inline_calls, reshape_before
 from hloom.plugin.inspection import name_functions
 
 BROADCAST = "stablehlo.broadcast_in_dim"
+STANDS_FOR = "hloom.stands_for"
+"""The operation of CHLO in whose place another one is, which Shardy passes shardings through."""
 
 
 @contextmanager
@@ -49,6 +51,8 @@ def propagated(code: bytes) -> bytes:
         for op in [op for op in walked(module.operation) if op.name == BROADCAST]:
             _as_reshape(op)
         PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(module.operation)
+        for op in [op for op in walked(module.operation) if STANDS_FOR in op.attributes]:
+            _as_it_was(op)
         calls = [op for op in walked(module.operation) if op.name == "stablehlo.custom_call"]
         name_functions(calls)
         return written(module)
@@ -74,11 +78,16 @@ def _as_reshape(op: Any) -> None:
 
 
 def _without_composite(op: Any) -> None:
-    """Put what Shardy knows in place of a composite: its own top_k, or a call of the function."""
+    """Put what Shardy knows in place of a composite: its own top_k, an operation on elements for
+    one of CHLO's, or a call of the function."""
     from jaxlib.mlir import ir
 
     fields, attributes = op.attributes, {}
-    if ir.StringAttr(fields["name"]).value == "chlo.top_k":
+    stands_for = ir.StringAttr(fields["name"]).value
+    if _is_elementwise(op, stands_for):
+        name = "stablehlo.tanh" if len(op.operands) == 1 else "stablehlo.power"
+        attributes[STANDS_FOR] = ir.StringAttr.get(stands_for)
+    elif stands_for == "chlo.top_k":
         name = "stablehlo.custom_call"
         attributes["call_target_name"] = ir.StringAttr.get("mhlo.topk")
         attributes["mhlo.attributes"] = ir.DictAttr.get(
@@ -87,6 +96,35 @@ def _without_composite(op: Any) -> None:
     else:
         name = "func.call"
         attributes["callee"] = fields["decomposition"]
+    _put(op, name, attributes)
+
+
+def _is_elementwise(op: Any, name: str) -> bool:
+    """Whether a composite is an operation of CHLO on arrays of one type that are not whole numbers,
+    or on two of any."""
+    from jaxlib.mlir import ir
+
+    types = [x.type for x in (*op.operands, *op.results)]
+    fields = op.attributes
+    if not name.startswith("chlo.") or len(types) not in (2, 3) or len({*map(str, types)}) != 1:
+        return False
+    if "composite_attributes" in fields and len(fields["composite_attributes"]):
+        return False
+    return len(types) == 3 or not isinstance(types[0].element_type, ir.IntegerType)
+
+
+def _as_it_was(op: Any) -> None:
+    """Put an operation of CHLO back, with the sharding of the one that stands for it."""
+    from jaxlib.mlir import ir
+
+    kept = {a: op.attributes[a] for a in (SHARDING,) if a in op.attributes}
+    _put(op, ir.StringAttr(op.attributes[STANDS_FOR]).value, kept)
+
+
+def _put(op: Any, name: str, attributes: dict[str, Any]) -> None:
+    """An operation of the same operands and results in place of another."""
+    from jaxlib.mlir import ir
+
     replacement = ir.Operation.create(
         name,
         results=[r.type for r in op.results],

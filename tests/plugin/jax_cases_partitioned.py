@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import jax
@@ -107,6 +108,46 @@ def case_partitioned_random_bits():
     cut = (NamedSharding(over, P("x", "y")), NamedSharding(over, P("x")))
     for a, b in zip(jax.jit(f)(key), jax.jit(f, out_shardings=cut)(key)):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def case_partitioned_functions_stay_what_they_are():
+    """`erf` and others are one operation, not what they can be written as; bits are the same."""
+    over, x = mesh(4), np.linspace(-0.9, 0.9, 64, dtype=np.float32).reshape(8, 8)
+
+    def f(x):
+        return lax.erf(x), jnp.arcsin(x), jnp.sinh(x), jnp.arccosh(x + 2), jnp.arctanh(x)
+
+    exe = jax.jit(f).lower(spread(x, over, "x")).compile()
+    text = exe.as_text()
+    for name in ("erf", "asin", "sinh", "acosh", "atanh"):
+        assert f" {name}(" in text, name
+    for a, b in zip(exe(spread(x, over, "x")), jax.jit(f)(x), strict=True):
+        assert a.sharding.is_equivalent_to(NamedSharding(over, P("x")), 2)
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+    bounded = jax.jit(
+        lambda key: jax.random.truncated_normal(key, -1.0, 1.0, (64, 8)),
+        out_shardings=NamedSharding(over, P("x")),
+    )
+    wanted = jax.random.truncated_normal(jax.random.key(3), -1.0, 1.0, (64, 8))
+    np.testing.assert_array_equal(np.asarray(bounded(jax.random.key(3))), np.asarray(wanted))
+
+
+def case_partitioned_names_of_functions_that_are_called():
+    """What comes from a function that is called has the names and lines of both."""
+
+    @jax.jit
+    def inner(x):
+        return jnp.sin(lax.fori_loop(0, 3, lambda k, x: x * jnp.cos(x), x))
+
+    def outer(x):
+        return inner(x) + jax.jit(lambda y: inner(y) * 2)(x)
+
+    text = jax.jit(outer).lower(spread(GRID, mesh(4), "x")).compile().as_text() or ""
+    names = re.findall(r'op_name="([^"]*)"', text)
+    assert {"jit(outer)/jit(inner)/sin", "jit(outer)/jit(<lambda>)/mul"} <= {*names}
+    assert "jit(outer)/jit(inner)/while/body/closed_call/cos" in names
+    assert not any("//" in name for name in names)
+    assert re.search(r'\d+ "[^"]*inner"', text), "its frames are there"
 
 
 def case_partitioned_loops_and_branches():
