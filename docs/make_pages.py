@@ -415,6 +415,7 @@ OTHER_RULES = {
     "text-proto": "A text proto has the fields of its message.",
     "threads": "A number of threads is 1 to 1024.",
     "toml": "A description of devices is TOML.",
+    "too-many-devices": "Numbers of devices are written out for 2^20 of them at most.",
     "topology": "A topology has a name, groups of devices, and links between them.",
     "torch": "PyTorch and torchax are installed, and can write the model as StableHLO.",
     "traced": "JAX does not trace through a function of `hloom.jax.jit`.",

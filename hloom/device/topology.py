@@ -106,10 +106,6 @@ class Topology:
         return max(shared_links, key=lambda link: link.bandwidth_bytes_per_s, default=None)
 
 
-MOST_DEVICES = 1 << 20
-"""A program for more devices is not played on them: each is described by itself."""
-
-
 @lru_cache(maxsize=4)
 def alike(device: Device, count: int, name: str = "") -> Topology:
     """So many devices of one kind, all of one process, without links."""

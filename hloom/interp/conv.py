@@ -16,6 +16,7 @@ from hloom.interp.context import EvalContext
 from hloom.interp.dot_number import Types, summing_type, widened_product
 from hloom.interp.elementwise_number import Array
 from hloom.interp.registry import MEANING
+from hloom.interp.values import check_scratch
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.window import WindowDimension
 from hloom.types.convert import converted
@@ -49,6 +50,7 @@ def convolution(i: Instruction, context: EvalContext, lhs: Array, rhs: Array) ->
     )
     window = attrs.window.dimensions
     _check_groups(i, base, kernel, features, batches)
+    _check_window(i, base, context.options.memory_limit_bytes)
     for axis, d in enumerate(window, start=2):
         base = _padded(base, axis, d)
         if d.window_reversal:
@@ -86,11 +88,20 @@ def _check_groups(i: Instruction, base: Array, kernel: Array, features: int, bat
         )
 
 
+def _check_window(i: Instruction, base: Array, limit: int) -> None:
+    """Room for the padded base, and for as many positions as the window gives: memory was counted
+    by the shape, and a module that nobody verified may say another."""
+    sizes = list(zip(i.attrs.window.dimensions, base.shape[2:], strict=True))
+    places = math.prod(max(0, d.padded_size(n)) for d, n in sizes)
+    positions = math.prod(d.output_size(n) for d, n in sizes)
+    check_scratch(math.prod(base.shape[:2]) * places * base.itemsize, limit, i)
+    check_scratch(base.shape[0] * positions * i.shape.dtype.numpy.itemsize, limit, i)
+
+
 def _padded(base: Array, axis: int, d: WindowDimension) -> Array:
     """One dimension dilated and then padded; a negative pad takes elements away."""
     size = base.shape[axis]
-    dilated = (size - 1) * d.base_dilation + 1 if size else 0
-    length = max(0, dilated + d.padding_low + d.padding_high)
+    length = max(0, d.padded_size(size))
     if (d.base_dilation, d.padding_low, d.padding_high) == (1, 0, 0):
         return base
     padded = np.zeros((*base.shape[:axis], length, *base.shape[axis + 1 :]), base.dtype)

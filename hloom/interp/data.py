@@ -14,7 +14,7 @@ import numpy as np
 from hloom.base.diagnostics import EvalError
 from hloom.interp.context import EvalContext
 from hloom.interp.registry import MEANING
-from hloom.interp.values import EvalValue, fits, from_literal
+from hloom.interp.values import EvalValue, check_scratch, fits, from_literal
 from hloom.ir.instruction import Instruction
 from hloom.types.shape import Shape
 
@@ -29,6 +29,10 @@ def constant(i: Instruction, context: EvalContext) -> EvalValue:
 @MEANING.of("iota")
 def iota(i: Instruction, context: EvalContext) -> Array:
     dims, dtype, dimension = i.shape.dims, i.shape.dtype, i.attrs.iota_dimension
+    if 0 in dims:
+        return np.zeros(dims, dtype.numpy)
+    # The numbers, and the same as floats or in the type: as much again as a line of s64 each.
+    check_scratch(24 * dims[dimension], context.options.memory_limit_bytes, i)
     count = np.arange(dims[dimension], dtype=np.int64)
     if dtype.is_floating and dtype.bits < 32:
         count = count.astype(np.float32)

@@ -12,6 +12,7 @@ that costs log2 of the size, keeps the order, and relies on associativity.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import gcd, prod
 
@@ -21,16 +22,12 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp.context import EvalContext
 from hloom.interp.reduce_fold import Array, Arrays, Fold, as_result, fold_of, result_types
 from hloom.interp.registry import MEANING
-from hloom.interp.values import EvalValue
+from hloom.interp.values import EvalValue, check_scratch, fits
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.window import WindowDimension
 
 SMALL_WINDOW = 256
 """Windows of up to so many elements are folded offset by offset."""
-
-
-MOST_PLACES = 1 << 30
-"""Padded and dilated elements of a large window that are held at once."""
 
 
 @MEANING.of("reduce-window")
@@ -42,12 +39,18 @@ def reduce_window(i: Instruction, context: EvalContext, *values: Array) -> EvalV
     # The text may leave the window of a scalar out.
     dimensions = window.dimensions or (WindowDimension(1),) * inputs[0].ndim
     sizes = tuple(d.output_size(n) for d, n in zip(dimensions, inputs[0].shape))
+    expected = i.shape.elements[0] if i.shape.is_tuple else i.shape
+    if not fits(sizes, expected):
+        # Memory was counted by the shape, and a module that nobody verified may say another.
+        raise EvalError(f"the window gives sizes {list(sizes)}, not {expected.bare}")
     start = tuple(np.broadcast_to(v, sizes) for v in initial)
     if 0 in sizes:
         results = start
-    elif prod(d.size for d in dimensions) <= SMALL_WINDOW:
+    elif prod(map(touching_at_most, dimensions, inputs[0].shape, sizes)) <= SMALL_WINDOW:
         results = _by_offset(fold, inputs, start, dimensions)
     else:
+        room, limit = sum(x.itemsize for x in inputs), context.options.memory_limit_bytes
+        check_scratch(room * _most_places(dimensions, inputs[0].shape), limit, i)
         results = _by_doubling(fold, inputs, start, dimensions)
     return as_result(i.shape, fold.leave(results, types))
 
@@ -83,10 +86,31 @@ def covered(d: WindowDimension, offset: int, base: int, positions: int) -> tuple
     )
 
 
+def touching_at_most(d: WindowDimension, base: int, positions: int) -> int:
+    """How many elements of a window lie on the base at some position, at most."""
+    return min(d.size, base * positions)
+
+
+def touching(d: WindowDimension, base: int, positions: int) -> Sequence[int]:
+    """The elements of a window that can lie on the base, in order: of a window that is much
+    longer than its base those that meet an element at some position, however long it is."""
+    if d.size <= base * positions:
+        return range(d.size)
+    met: set[int] = set()
+    for place in range(d.padding_low, d.padding_low + base * d.base_dilation, d.base_dilation):
+        for start in range(0, positions * d.stride, d.stride):
+            k, beside = divmod(place - start, d.window_dilation)
+            if not beside and 0 <= k < d.size:
+                met.add(d.size - 1 - k if d.window_reversal else k)
+    return sorted(met)
+
+
 def offsets(dimensions: tuple[WindowDimension, ...], base: tuple[int, ...], out: tuple[int, ...]):
     """For each element of the window, in row-major order: the positions at which it lies on the
     base, and the elements it lies on there."""
-    lines = [[covered(d, k, n, p) for k in range(d.size)] for d, n, p in zip(dimensions, base, out)]
+    lines = [
+        [covered(d, k, n, p) for k in touching(d, n, p)] for d, n, p in zip(dimensions, base, out)
+    ]
     for parts in product(*lines):
         if all(p.stop for p, _ in parts):
             # The ellipsis keeps an array an array where there are no dimensions.
@@ -125,6 +149,19 @@ def _by_doubling(
     return tuple(np.where(partial.known, a, b) for a, b in zip(joined, start))
 
 
+def _most_places(dimensions: tuple[WindowDimension, ...], base: tuple[int, ...]) -> int:
+    """The most padded and dilated elements that are held at once, folded minor axes first."""
+    sizes, most = list(base), 0
+    for axis in range(len(dimensions) - 1, -1, -1):
+        d = dimensions[axis]
+        if not d.is_trivial:
+            folded = d.output_size(sizes[axis])
+            sizes[axis] = d.padded_size(sizes[axis])
+            most = max(most, prod(sizes))
+            sizes[axis] = folded
+    return most
+
+
 class _Partial:
     """Partial folds, and where there is one at all (None: everywhere, holes hold the identity)."""
 
@@ -154,10 +191,7 @@ def _spread_out(partial: _Partial, axis: int, d: WindowDimension) -> _Partial:
     """The base with its padding and dilation along one axis, holes where no element is."""
     shape = list(partial.values[0].shape)
     n = shape[axis]
-    places = ((n - 1) * d.base_dilation + 1 if n else 0) + d.padding_low + d.padding_high
-    shape[axis] = places
-    if prod(shape) > MOST_PLACES:
-        raise EvalError(f"a window over {prod(shape)} padded elements takes too much memory")
+    shape[axis] = places = d.padded_size(n)
     single = WindowDimension(1, 1, d.padding_low, d.padding_high, 1, d.base_dilation)
     here, there = covered(single, 0, n, places)
     target = (slice(None),) * axis + (here,)

@@ -122,6 +122,17 @@ def check_value_size(i: Instruction, limit: int) -> None:
         )
 
 
+def check_scratch(size: int, limit: int, i: Instruction) -> None:
+    """Refuse what an operation would hold besides its values, before numpy tries."""
+    if size > limit:
+        raise EvalError(
+            f"{i.opcode} takes {size} bytes of scratch memory, more than the {limit} that an "
+            "evaluation may hold",
+            instruction=f"%{i.name}",
+            hint=MORE_MEMORY,
+        )
+
+
 def from_literal(literal: Literal) -> EvalValue:
     """The value of a literal; its arrays are read-only and have their run-time sizes."""
     if literal.shape.is_tuple:
@@ -151,10 +162,13 @@ def refused(error: Exception, i: Instruction | None) -> EvalError:
     """What numpy refused (shapes that do not fit in a module nobody verified, too little memory)
     as an error of the program."""
     opcode = f"{i.opcode} " if i is not None else ""
+    hint = "verify the module: an operation got values that do not fit it"
+    if isinstance(error, MemoryError) or "array is too big" in str(error):
+        hint = "use smaller shapes: numpy cannot hold what this operation needs"
     return EvalError(
         f"{opcode}cannot be evaluated: {type(error).__name__}: {error}",
         instruction=f"%{i.name}" if i is not None else None,
-        hint="verify the module: an operation got values that do not fit it",
+        hint=hint,
     )
 
 

@@ -153,6 +153,12 @@ class Buffer:
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The elements as an array that shares the memory; of packed ones, a read-only copy."""
+        try:
+            return self._as_array()
+        except ValueError as error:  # more than 64 dimensions; [2^32,0,2^32], of no elements
+            raise UsageError(f"numpy has no array of shape {self.shape.text}: {error}") from error
+
+    def _as_array(self) -> np.ndarray[Any, Any]:
         shape = self.shape
         sizes = self.sizes  # an array of run-time size is dense, whatever its bounds
         dtype = shape.dtype.numpy

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
 from hloom.base.diagnostics import UsageError
 from hloom.types import convert, packing
-from hloom.types.dtype import C64, C128, F32, F64, S32, S64, U8, DType, dtype, from_numpy
+from hloom.types.dtype import C64, C128, F32, F64, S32, S64, DType, dtype, from_numpy
+from hloom.types.elided import made_up
 from hloom.types.shape import TOKEN_SHAPE, UNBOUNDED, Shape, shape, tuple_shape
 from hloom.types.text import shape_from_text
 
@@ -298,31 +298,6 @@ def built(shape_: Shape, leaf: Callable[[Shape], Literal]) -> Literal:
             stack.append((part, True))
             stack.extend((element, False) for element in reversed(part.elements))
     return done[0]
-
-
-def made_up(shape_: Shape) -> Array:
-    """Values for an elided constant: the same for the same shape, small and mixed.
-
-    Floats lie in [-1, 1), integers in 0..9 (less for narrow types), so that they can serve as
-    indices and sizes.
-    """
-    element = shape_.dtype
-    dims = tuple(max(size, 0) for size in shape_.dims)
-    random = np.random.Generator(np.random.PCG64(crc32(shape_.text_without_layout.encode())))
-    if element.is_pred:
-        return random.integers(0, 2, dims, np.uint8).astype(np.bool_)
-    if element.is_integral:
-        highest = min(9, (1 << (element.bits - element.is_signed_int)) - 1)
-        values = random.integers(0, max(highest, 1), dims, np.uint8, endpoint=True)
-        return convert.converted(np.asarray(values), U8, element)  # in s1, 1 is -1
-    values = np.asarray(random.random(dims, np.float32) * 2 - 1)
-    if not element.is_signed:
-        values = np.abs(values) + np.float32(0.125)
-    if element.is_complex:
-        return np.asarray(values + 1j * (random.random(dims, np.float32) * 2 - 1)).astype(
-            element.numpy
-        )
-    return values.astype(element.numpy)
 
 
 def _are_equal(array: Array, element_type: DType) -> bool:

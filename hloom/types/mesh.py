@@ -13,10 +13,32 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
+from hloom.base.diagnostics import HloError
 from hloom.base.quoting import escape
 
 if TYPE_CHECKING:
     import numpy
+
+
+MOST_DEVICES = 1 << 20
+"""Devices of one program: who talks with whom is written down for each, so that more are refused
+where their numbers are asked for."""
+
+
+def too_many_devices(count: int) -> str | None:
+    """What is wrong with so many devices, or None."""
+    if count <= MOST_DEVICES:
+        return None
+    return f"{count:,} devices are more than {MOST_DEVICES:,}"
+
+
+def _numbers(count: int) -> numpy.ndarray:
+    """0, 1, ...; a few characters of text may ask for more of them than memory holds."""
+    import numpy as np
+
+    if wrong := too_many_devices(count):
+        raise HloError(wrong, rule="too-many-devices")
+    return np.arange(count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +111,7 @@ class IotaDevices:
 
     def array(self) -> numpy.ndarray:
         """The numbers in order, as one row."""
-        import numpy as np
-
-        numbers = np.arange(self.count).reshape(self.reshape_dims)
+        numbers = _numbers(self.count).reshape(self.reshape_dims)
         return numbers.transpose(self.transpose_permutation).reshape(-1)
 
     @property
@@ -143,7 +163,7 @@ class MeshAxes:
         import numpy as np
 
         if self.devices is None:
-            flat = np.arange(self.device_count)
+            flat = _numbers(self.device_count)
         elif isinstance(self.devices, IotaDevices):
             flat = self.devices.array()
         else:

@@ -8,7 +8,7 @@ import pytest
 
 from hloom.analysis.cost import module_cost
 from hloom.analysis.statistics import module_statistics
-from hloom.base.diagnostics import EvalError, HloError, VerifyError
+from hloom.base.diagnostics import EvalError, HloError, UsageError, VerifyError
 from hloom.interp import EvalOptions, evaluate, evaluate_partially, random_arguments
 from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
@@ -305,3 +305,23 @@ def test_large_constant():
     for name in sorted(PASSES):
         pass_named(name).run(copy_module(module))
     assert evaluate(module).array.size == 1 << 26
+
+
+def test_elided_constant_that_no_memory_holds():
+    module = parse_module("HloModule m\n\nENTRY e { ROOT c = f32[4000000000000] constant({...}) }")
+    verify(module)
+    with pytest.raises(UsageError, match="no values can be made up for an elided constant"):
+        _ = module.entry.root.attrs.literal.array
+
+
+def test_nothing_of_a_shape_that_numpy_does_not_have():
+    import hloom
+
+    text = (
+        "HloModule m\n\nENTRY e { ROOT c = f32[4294967296,0,4294967296] iota(), iota_dimension=1 }"
+    )
+    module = parse_module(text)
+    with pytest.raises(EvalError, match="numpy cannot hold"):
+        evaluate(module)
+    with pytest.raises(UsageError, match="numpy has no array of shape"):
+        np.asarray(hloom.compile(module)())

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hloom.base.diagnostics import EvalError
-from hloom.interp import evaluate
+from hloom.interp import EvalOptions, evaluate
 from hloom.ir.text import parse_module
 from hloom.ir.values.padding import Padding
 from hloom.ir.values.slices import Slices
@@ -291,3 +291,12 @@ def test_sizes_that_do_not_fit():
     with pytest.raises(EvalError, match="cannot reshape 6 elements"):
         rest = "ROOT r dynamic-reshape(f, n, n)"
         arrays(resized(rest, "s32[<=3,<=4]"), counted((4, 3)), np.int32(2))
+
+
+def test_counts_of_no_elements_take_no_memory():
+    assert arrays("ENTRY e { ROOT r = f32[0,4000000000000] iota(), iota_dimension=1 }")[0].size == 0
+    with pytest.raises(EvalError, match="scratch memory"):
+        evaluate(
+            parse_module("HloModule m\nENTRY e { ROOT r = u8[1000000] iota(), iota_dimension=0 }"),
+            options=EvalOptions(memory_limit_bytes=1 << 24),
+        )

@@ -1,6 +1,7 @@
 """Reduce-window and select-and-scatter against loops over positions and window elements."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hloom.base.diagnostics import EvalError
-from hloom.interp import evaluate, reduce_window
+from hloom.interp import EvalOptions, evaluate, reduce_window
 from hloom.interp.reduce_window import covered
 from hloom.ir.text import parse_module
 from hloom.ir.values.window import Window, WindowDimension
@@ -253,14 +254,97 @@ def test_select_and_scatter(drawn, direction, known, seed):
     np.testing.assert_array_equal(found, expected.astype(np.int32))
 
 
-def test_a_window_far_larger_than_memory_is_refused():
-    text = (
-        combiner("add(a, b)")
-        + """ENTRY e {
+HUGE = 4_000_000_000
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize(
+    ("words", "positions"),
+    [
+        (f"size={HUGE} pad={HUGE}_0", 5),
+        (f"size={HUGE} pad=0_{HUGE}", 5),
+        (f"size={HUGE} stride={HUGE} pad={HUGE}_{2 * HUGE}", 3),
+        (f"size=1 stride={HUGE} pad=0_{2 * HUGE}", 3),
+        (f"size=2 rhs_dilate={HUGE} pad={HUGE}_0", 4),
+        (f"size=4 stride={HUGE} lhs_dilate={HUGE} rhs_dilate={HUGE}", 1),
+        (f"size={3 * HUGE + 1} lhs_dilate={HUGE} pad=7_-7", 1),
+    ],
+)
+def test_windows_much_longer_than_their_base(words, positions, reverse):
+    x = np.array([3, 5, 7, 11], np.int32)
+    words += f" rhs_reversal={reverse}"
+    body = f"""
+    {MIX}ENTRY e {{
       x = s32[4] parameter(0)
-      i = s32[] constant(0)
-      ROOT r = s32[4] reduce-window(x, i), window={size=9000000000 pad=8999999999_0},
-        to_apply=f }"""
+      c = s32[] constant(1)
+      ROOT r = s32[{positions}] reduce-window(x, c), window={{{words}}}, to_apply=f
+    }}"""
+    module = parse_module("HloModule m\n" + body)
+    (window,) = module.entry.root.attrs.window.dimensions
+    expected = []
+    for p in range(positions):
+        met = []
+        for e, value in enumerate(x):
+            place = e * window.base_dilation + window.padding_low - p * window.stride
+            k, beside = divmod(place, window.window_dilation)
+            if not beside and 0 <= k < window.size:
+                met.append((-k if reverse else k, value))
+        total = 1
+        for _, value in sorted(met):
+            total = total * 3 + value
+        expected.append(total)
+    assert arrays(body, x)[0].tolist() == expected
+
+
+def test_choices_in_windows_much_longer_than_their_base():
+    body = f"""
+    ge {{ a = s32[] parameter(0)\n b = s32[] parameter(1)
+      ROOT r = pred[] compare(a, b), direction=GE }}
+    {combiner("add(a, b)")}ENTRY e {{
+      x = s32[4] parameter(0)
+      s = s32[5] parameter(1)
+      c = s32[] constant(0)
+      ROOT r = s32[4] select-and-scatter(x, s, c),
+        window={{size={HUGE} pad={HUGE}_0}}, select=ge, scatter=f
+    }}"""
+    x, s = np.array([3, 7, 5, 7], np.int32), np.array([1, 2, 4, 8, 16], np.int32)
+    # The window's last place is before the base, on its element 0, 1, 2 and 3.
+    assert arrays(body, x, s)[0].tolist() == [2, 4 + 8 + 16, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        f"reduce-window(x, c), window={{size=300 stride={HUGE} pad=0_{HUGE}}}, to_apply=f",
+        "convolution(x, k), window={size=2 stride=HUGE pad=0_HUGE}, dim_labels=0bf_0io->0bf",
+    ],
+)
+def test_padding_that_no_memory_holds(operation):
+    operation = operation.replace("HUGE", str(HUGE))
+    is_window = operation.startswith("reduce")
+    shapes = ("4096", "2", "2") if is_window else ("4,1,1", "2,1,1", "2,1,1")
+    body = f"""
+    {combiner("add(a, b)", "f32")}ENTRY e {{
+      x = f32[{shapes[0]}] parameter(0)
+      k = f32[{shapes[1]}] parameter(1)
+      c = f32[] constant(0)
+      ROOT r = f32[{shapes[2]}] {operation}
+    }}"""
+    sizes = [[int(n) for n in s.split(",")] for s in shapes]
+    given = [np.ones(s, np.float32) for s in sizes[:2]]
+    options = EvalOptions(memory_limit_bytes=1 << 26)
+    with pytest.raises(EvalError, match="bytes of scratch memory, more than the 67108864"):
+        evaluate(parse_module("HloModule m\n" + body), *given, options=options)
+
+
+def test_window_whose_result_has_other_sizes():
+    """No text says a negative size, a message or a caller of the API can."""
+    module = parse_module(
+        f"HloModule m\n{combiner('add(a, b)')}ENTRY e {{ x = s32[4] parameter(0)\n"
+        " c = s32[] constant(0)\n"
+        " ROOT r = s32[3] reduce-window(x, c), window={size=2}, to_apply=f }"
     )
-    with pytest.raises(EvalError, match="too much memory"):
-        arrays(text, np.arange(4, dtype=np.int32))
+    root = module.entry.root
+    root.attrs = replace(root.attrs, window=Window((WindowDimension(-(2**31)),)))
+    with pytest.raises(EvalError, match=r"gives sizes \[2147483653\], not s32\[3\]"):
+        evaluate(module, np.zeros(4, np.int32))

@@ -154,6 +154,37 @@ def test_layout_changes_can_be_forbidden():
     check(text, "layout-change", layout_sensitive=True, check_layout_changes=True)
 
 
+ADDITION = "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+
+
+@pytest.mark.parametrize("last", [2**20 - 1, 2**20, 4_000_000_000])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "all-reduce(x), replica_groups=[1,COUNT]<=[COUNT], to_apply=add",
+        "all-reduce(x), replica_groups=[COUNT,1]<=[COUNT], to_apply=add",
+        "all-reduce(x), replica_groups=mesh['a'=COUNT,'b'=1] {'a'}, to_apply=add",
+        "collective-permute(x), source_target_pairs={{0,LAST},{LAST,0}}",
+        "collective-broadcast(x), replica_groups={{0,LAST}}",
+        "negate(x), sharding={devices=[COUNT]<=[COUNT]}",
+        "negate(x), sharding={maximal device=LAST}",
+        "negate(x), sharding={mesh['a'=COUNT], [{'a'}]}",
+    ],
+)
+def test_a_few_characters_do_not_name_more_devices_than_memory_holds(form, last):
+    form = form.replace("COUNT", str(last + 1)).replace("LAST", str(last))
+    text = f"HloModule m\n\n{ADDITION}ENTRY e {{ x = f32[1048576] parameter(0)\n"
+    module = parse_module(text + f" ROOT r = f32[1048576] {form} }}")
+    if last < 2**20:
+        verify(module)
+        return
+    with pytest.raises(
+        VerifyError, match=f"{last + 1:,} devices are more than 1,048,576"
+    ) as caught:
+        verify(module)
+    assert caught.value.rule == "devices"
+
+
 def header(words: str, body: str) -> str:
     return f"HloModule m, {words}\n\nENTRY e {{ {body} }}\n"
 

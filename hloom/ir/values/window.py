@@ -40,10 +40,14 @@ class WindowDimension:
         """How many base elements the window spans."""
         return (self.size - 1) * self.window_dilation + 1 if self.size else 0
 
+    def padded_size(self, base: int) -> int:
+        """How many places `base` elements take, dilated and padded (below 0: more is cut off)."""
+        dilated = (base - 1) * self.base_dilation + 1 if base else 0
+        return dilated + self.padding_low + self.padding_high
+
     def output_size(self, base: int) -> int:
         """How many positions the window has over a base of `base` elements (never negative)."""
-        padded = (base - 1) * self.base_dilation + 1 if base else 0
-        room = padded + self.padding_low + self.padding_high - self.dilated_size()
+        room = self.padded_size(base) - self.dilated_size()
         if room < 0 or self.stride <= 0:
             return 0
         return room // self.stride + 1

@@ -18,6 +18,7 @@ from hloom.ir.verify.buffers import check_buffers
 from hloom.ir.verify.calls import check_calls
 from hloom.ir.verify.collectives import check_collectives
 from hloom.ir.verify.deadlocks import check_deadlocks
+from hloom.ir.verify.devices import check_devices
 from hloom.ir.verify.layouts import check_layouts
 from hloom.ir.verify.pairs import check_channels, check_pairs
 from hloom.ir.verify.program import check_program
@@ -31,6 +32,7 @@ __all__ = ["RULES", "VerifyError", "VerifyOptions", "verify", "violations"]
 # Each level relies on the one before, and is not asked when that is broken.
 _LEVELS = (
     (check_attributes,),
+    (check_devices,),
     (check_pairs, check_channels, check_shapes),
     (check_collectives, check_calls, check_shardings, check_buffers, check_program, check_layouts),
     (check_deadlocks,),

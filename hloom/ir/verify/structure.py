@@ -8,9 +8,8 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS, OpDef, ShapeError
 from hloom.ir.verify.rules import broken
+from hloom.types.mesh import too_many_devices
 
-MOST_DEVICES = 1 << 20
-"""Devices of one program: who talks with whom is written down for each."""
 MOST_LEAVES = 1 << 20
 """Tuples of tuples of the same shape grow without bound; other rules look at every leaf."""
 
@@ -27,8 +26,8 @@ def check_structure(module: Module) -> Iterator[VerifyError]:
         if getattr(module, what) < 1:
             yield broken("devices", f"{what}={getattr(module, what)} is no number of devices")
             return
-    if (devices := module.replica_count * module.num_partitions) > MOST_DEVICES:
-        yield broken("devices", f"{devices:,} devices are more than {MOST_DEVICES:,}")
+    if wrong := too_many_devices(module.replica_count * module.num_partitions):
+        yield broken("devices", wrong)
         return
     sound = True
     names: set[str] = set()

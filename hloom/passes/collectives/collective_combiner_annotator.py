@@ -13,13 +13,14 @@ from collections import Counter
 from hloom.analysis.communication import communications
 from hloom.analysis.step_time import step_time
 from hloom.device.known import device_named
-from hloom.device.topology import MOST_DEVICES, alike
+from hloom.device.topology import alike
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.frontend import FrontendAttributes
 from hloom.passes.collectives.combining import EXPOSED
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace
+from hloom.types.mesh import MOST_DEVICES
 
 
 @register

@@ -14,7 +14,7 @@ from hloom.analysis.communication import communications
 from hloom.analysis.step_time import step_time
 from hloom.base.diagnostics import UsageError
 from hloom.device.known import device_named
-from hloom.device.topology import MOST_DEVICES, alike
+from hloom.device.topology import alike
 from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.ir.op import opcodes
@@ -22,7 +22,7 @@ from hloom.ir.traits import CONTRACTS
 from hloom.passes.partition.propose import proposed
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace
-from hloom.types.mesh import MeshAxes
+from hloom.types.mesh import MOST_DEVICES, MeshAxes
 from hloom.types.sizes import moved_bytes
 
 _COSTLY = opcodes(CONTRACTS)
