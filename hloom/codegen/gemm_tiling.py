@@ -127,8 +127,10 @@ class GemmTiling:
 
 
 def result_lanes(p: Product, device: Device) -> int:
-    """Elements of the result in a vector."""
-    return max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
+    """Elements of the result in a vector; of complex numbers, of which a vector has the real parts
+    and another the imaginary ones, in both."""
+    part = p.of.component if p.of.is_complex else p.of
+    return max(device.compute.vector_bytes // max(part.size_bytes, 1), 1)
 
 
 def sum_registers(device: Device) -> int:

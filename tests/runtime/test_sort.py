@@ -165,6 +165,32 @@ def test_payloads_of_every_size_and_in_place(call: NativeCall):
             assert same_bits(got, want)
 
 
+SHORT = [(200, 2), (17, 3), (63, 5), (130, 8), (64, 33), (65, 64), (16, 65), (40, 100), (40, 101)]
+"""Sequences and their length: one in each lane of vectors, and on both sides of where that ends."""
+
+
+@pytest.mark.parametrize("flags", [0, DESCENDING, ZEROS | NANS])
+@pytest.mark.parametrize("name", ["s8", "bf16", "f32", "s32", "f64", "u64", "f8e5m2"])
+def test_many_short_sequences(call: NativeCall, name: str, flags: int):
+    dtype = next(d for d in KEY_TYPES if d.name == name)
+    key = [(1, dtype.number, flags)]
+    for rows, n in SHORT:
+        few = drawn(dtype, (7,), n)  # so that places decide
+        for shape, axis in (((rows, n), 1), ((n, rows), 0), ((3, n, rows), 1), ((rows, n, 2), 1)):
+            for x in (drawn(dtype, shape, n), few[np.random.default_rng(n).integers(0, 7, shape)]):
+                order = order_of(x, dtype, flags, axis)
+                alone = np.empty_like(x)
+                sorted_natively(call, [x], axis, [(0, dtype.number, flags)], [alone], shape)
+                assert same_bits(alone, np.take_along_axis(x, order, axis))
+                load = np.arange(x.size, dtype=np.int64).reshape(shape)
+                arrays = [load.copy(), x.copy(), None]
+                outs = [arrays[0], arrays[1], np.empty(shape, np.int32)]
+                sorted_natively(call, arrays, axis, key, outs, shape)
+                np.testing.assert_array_equal(outs[2], order)
+                np.testing.assert_array_equal(outs[0], np.take_along_axis(load, order, axis))
+                assert same_bits(outs[1], np.take_along_axis(x, order, axis))
+
+
 def test_several_keys(call: NativeCall):
     rng = np.random.default_rng(6)
     a = rng.integers(0, 3, 5000).astype(np.int8)

@@ -18,7 +18,7 @@ from hloom.codegen.llvm.lower_dot import DOT, find_deferred
 from hloom.codegen.llvm.lower_element import ELEMENT
 from hloom.codegen.llvm.lower_fold import FOLD
 from hloom.codegen.llvm.lower_gather import GATHER
-from hloom.codegen.llvm.lower_memory import MEMORY
+from hloom.codegen.llvm.lower_memory import MEMORY, planes_of_scratch
 from hloom.codegen.llvm.lower_shape import SHAPE
 from hloom.codegen.llvm.lower_state import Freedom, Handler, KernelLowering
 from hloom.codegen.llvm.machine import Machine
@@ -79,6 +79,7 @@ def _look_ahead(low: KernelLowering) -> None:
     """Looks in every block for loads that dots emit themselves, and for what it yields."""
     uses: dict[Value, int] = {}
     blocks: set[Block] = set()
+    low.planes = planes_of_scratch(low.kernel)
     for block in _blocks(low.kernel.body):
         for op in block.ops:
             for x in op.operands:

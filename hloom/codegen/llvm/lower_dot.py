@@ -39,7 +39,7 @@ def find_deferred(block: Block, uses: dict[Value, int]) -> dict[Value, Op]:
                 pending[op.result] = pending[op.operands[0]]
         elif op.opcode == "dot":
             for x in op.operands[1:]:
-                if x in pending and not x.dtype.is_complex:
+                if x in pending:
                     deferred[x] = deferred[pending[x].result] = pending[x]
         elif op.opcode in WRITERS:
             pending.clear()
@@ -194,18 +194,48 @@ def _dot_column(low: KernelLowering, op: Op) -> Rows:
 
 
 def _dot_complex(low: KernelLowering, op: Op) -> Rows:
+    """Parts of rows that fit into registers, real and imaginary ones, four fmas for each and k."""
     acc, a, b = op.operands
-    dtype, depth, width = acc.dtype, a.shape[1], acc.shape[1]
+    dtype, depth = acc.dtype, a.shape[1]
     if not (a.dtype is b.dtype is dtype):
         raise low.refuse(op, "of complex tiles takes one type", "convert the operands")
-    left, right = items_of(low, low.of(a), dtype), items_of(low, low.of(b), dtype)
-    rows = items_of(low, low.of(acc), dtype)
-    e = low.e
+    rows = [[low.parts(x) for x in item] for item in items_of(low, low.of(acc), dtype)]
+    sums = [list(zip(*parts)) for parts in rows]
+    left, right = _ComplexLeft(low, a), items_of(low, operand_rows(low, b), dtype)
+    e, fma = low.e, COMPLEX["fma"]
     for k in range(depth):
-        for m, row in enumerate(rows):
-            factor = tuple([e.splat(e.extract(part, k), width) for part in left[m]])
-            rows[m] = COMPLEX["fma"](low, dtype.component, factor, right[k], row)
-    return rows_of(rows)
+        line = list(zip(*[low.parts(x) for x in right[k]]))
+        for m, parts in enumerate(sums):
+            factor = left.element(m, k)
+            for i, part in enumerate(line):
+                splat = tuple([e.splat(x, part[0].lanes) for x in factor])
+                parts[i] = fma(low, dtype.component, splat, part, parts[i])
+    return rows_of([tuple([low.joined(plane) for plane in zip(*parts)]) for parts in sums])
+
+
+class _ComplexLeft:
+    """The left operand of a complex product: its elements, real and imaginary part."""
+
+    def __init__(self, low: KernelLowering, a: Value) -> None:
+        self.low, self.dtype, self.load = low, a.dtype, low.deferred.get(a)
+        if self.load is None:
+            self.items = items_of(low, low.of(a), a.dtype)
+            return
+        buffer, offset = self.load.operands
+        self.base, self.strides = address(low, buffer, offset), self.load.attrs["strides"]
+        part = a.dtype.component.size_bytes
+        self.distance = low.planes.get(buffer, part)
+        self.size = part if buffer in low.planes else 2 * part
+
+    def element(self, m: int, k: int) -> tuple[V, V]:
+        """Both parts of a[m, k], as scalars: from memory where they were not loaded."""
+        e = self.low.e
+        if self.load is None:
+            real, imaginary = [lane(self.low, part, k) for part in self.items[m]]
+            return real, imaginary
+        place = e.gep(self.base, (m * self.strides[0] + k * self.strides[1]) * self.size)
+        kind = storage_of(self.dtype)
+        return e.load(place, kind), e.load(e.gep(place, self.distance), kind)
 
 
 DOT: dict[str, Handler] = {"dot": dot}

@@ -5,6 +5,10 @@ How a row is moved depends on the stride of the last axis. 1: one vector. 0: one
 ends with the last element, and shuffles, so that nothing outside of the row is read. If instead
 the axis before is contiguous, rows of that axis are moved and transposed in registers. All else
 goes lane by lane. Masked rows are in `lower_masked.py`.
+
+Complex numbers lie in arrays as HLO has them, real and imaginary parts in turn. In scratch that is
+only read and written by whole tiles all real parts lie before all imaginary ones (`planes`), so
+that they come as vectors without a shuffle.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from hloom.codegen.llvm.lower_state import (
 )
 from hloom.codegen.llvm.lower_storage import address, from_storage, to_storage
 from hloom.codegen.llvm.values import BITS, V
-from hloom.kernel.kernel import STACK_LIMIT, Op
+from hloom.kernel.kernel import STACK_LIMIT, Kernel, Op, Value
 from hloom.types.dtype import DType
 
 
@@ -39,6 +43,16 @@ def load_tile(low: KernelLowering, op: Op) -> Rows:
     base = address(low, buffer, offset)
     if len(op.operands) == 4:
         return load_masked(low, op, base)
+    if (distance := low.planes.get(buffer)) is not None:
+        places, part = (base, low.e.gep(base, distance)), dtype.component
+        return [row for at in places for row in _plain_rows(low, at, shape, strides, part)]
+    return _plain_rows(low, base, shape, strides, dtype)
+
+
+def _plain_rows(
+    low: KernelLowering, base: V, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType
+) -> Rows:
+    """A tile whose elements lie as in arrays."""
     if _is_crosswise(shape, strides, dtype):
         return _load_crosswise(low, base, shape, strides, dtype)
     return load_rows(low, base, row_offsets(shape, strides), shape, strides, dtype)
@@ -173,14 +187,26 @@ def store(low: KernelLowering, op: Op) -> Rows:
     rows = low.of(value)
     if len(op.operands) == 4:
         store_masked(low, op, base)
+    elif (distance := low.planes.get(buffer)) is not None:
+        half, part = len(rows) // 2, dtype.component
+        _store_plain(low, op, base, rows[:half], part)
+        _store_plain(low, op, low.e.gep(base, distance), rows[half:], part)
     elif dtype.is_complex:
         half = len(rows) // 2
         for at, real, imaginary in zip(row_offsets(shape, strides), rows[:half], rows[half:]):
             _store_complex(low, base, at, strides[-1] if strides else 1, real, imaginary, dtype)
-    elif _is_interleaved(shape, strides):
+    else:
+        _store_plain(low, op, base, rows, dtype)
+    return []
+
+
+def _store_plain(low: KernelLowering, op: Op, base: V, rows: Rows, dtype: DType) -> None:
+    """Rows of a tile of which each element is one number."""
+    shape, strides = op.operands[2].shape, op.attrs["strides"]
+    if _is_interleaved(shape, strides):
         _store_interleaved(low, base, shape, strides, rows, dtype)
     elif _is_crosswise(shape, strides, dtype):
-        _store_crosswise(low, op, base, rows)
+        _store_crosswise(low, op, base, rows, dtype)
     else:
         flags, align = _hints(low, op, dtype)
         for at, row in zip(row_offsets(shape, strides), rows):
@@ -188,7 +214,6 @@ def store(low: KernelLowering, op: Op) -> Rows:
             for part in low.parts(row):
                 _store_row(low, base, at, stride, to_storage(low.e, part, dtype), flags, align)
                 at += part.lanes * stride
-    return []
 
 
 def _hints(low: KernelLowering, op: Op, dtype: DType) -> tuple[str, int | None]:
@@ -285,14 +310,9 @@ def _in_turn(e: Emit, x: V, y: V) -> V:
     return e.shuffle(x, y, [k for i in range(x.lanes) for k in (i, i + x.lanes)])
 
 
-def _store_crosswise(low: KernelLowering, op: Op, base: V, rows: Rows) -> None:
+def _store_crosswise(low: KernelLowering, op: Op, base: V, rows: Rows, dtype: DType) -> None:
     """A tile stored transposed."""
-    e, shape, strides, dtype = (
-        low.e,
-        op.operands[2].shape,
-        op.attrs["strides"],
-        op.operands[0].dtype,
-    )
+    e, shape, strides = low.e, op.operands[2].shape, op.attrs["strides"]
     height, size = shape[-2], dtype.size_bytes
     flags, align = "", None
     if op.attrs.get("nontemporal"):
@@ -304,6 +324,19 @@ def _store_crosswise(low: KernelLowering, op: Op, base: V, rows: Rows) -> None:
         block = [to_storage(e, r, dtype) for r in rows[number * height : (number + 1) * height]]
         for j, row in enumerate(turned_matrix(low, block)):
             e.store(row, e.gep(base, (start + j * strides[-1]) * size), align, flags)
+
+
+def planes_of_scratch(kernel: Kernel) -> dict[Value, int]:
+    """Scratch of complex numbers that loads and stores of whole tiles alone use, and how many bytes
+    from the first real part to the first imaginary one."""
+    planes: dict[Value, int] = {}
+    others: set[Value] = set()
+    for op in kernel.ops():
+        if op.opcode == "alloc" and op.result.dtype.is_complex:
+            planes[op.result] = op.attrs["size"] * op.result.dtype.size_bytes // 2
+        is_whole = (op.opcode, len(op.operands)) in (("load", 2), ("store", 3))
+        others.update(op.operands[1:] if is_whole else op.operands)
+    return {buffer: distance for buffer, distance in planes.items() if buffer not in others}
 
 
 def alloc(low: KernelLowering, op: Op) -> Rows:

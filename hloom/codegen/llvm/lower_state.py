@@ -66,6 +66,7 @@ class KernelLowering:
         "known_widths",
         "machine",
         "nontemporal",
+        "planes",
         "rows",
         "stack",
         "written_out",
@@ -77,6 +78,8 @@ class KernelLowering:
         self.rows: dict[Value, Rows] = {}
         self.deferred: dict[Value, Op] = {}
         """Loads that are emitted where the one dot that uses them is."""
+        self.planes: dict[Value, int] = {}
+        """Scratch of complex numbers whose parts lie apart: bytes from a real part to the other."""
         self.yielded: set[Value] = set()
         """What blocks yield: sums that loops carry, which keep their excess precision."""
         self.known_widths: dict[int, tuple[int, ...]] = {}

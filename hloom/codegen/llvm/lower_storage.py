@@ -34,9 +34,12 @@ def to_storage(e: Emit, x: V, dtype: DType) -> V:
 
 
 def address(low: KernelLowering, buffer: Value, offset: Value) -> V:
-    """Where the element at an offset of a buffer lies. Constants are added last, so that places at
-    known distances share what comes before: less text, and less for LLVM to find out."""
+    """Where the element at an offset of a buffer lies; its real part, where parts lie apart.
+    Constants are added last, so that places at known distances share what comes before: less text,
+    and less for LLVM to find out."""
     e, size = low.e, buffer.dtype.size_bytes
+    if buffer in low.planes:
+        size //= 2
     offset, constant = without_constant(offset)
     (base,), (at,) = low.of(buffer), low.of(offset)
     at = e.sext(at, "i64")
