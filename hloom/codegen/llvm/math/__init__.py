@@ -137,4 +137,11 @@ COMPLEX_MATH: dict[str, Callable[..., Any]] = {
 """From HLO opcode to the function of complex numbers: `f(e, (re, im))`, `f(e, x, y)`, to a pair."""
 
 COMPLEX_MATH["divide"] = over_pairs(complex_parts.divide, complex_parts.divide_narrow)
-COMPLEX_MATH["abs"] = over_pairs(complex_parts.size, complex_parts.size_narrow)
+
+
+def _magnitude(e: Emit, z: Any) -> Any:
+    """|z|."""
+    return (complex_parts.size if z[0].kind == "f64" else complex_parts.size_single)(e, z)
+
+
+COMPLEX_MATH["abs"] = exactly(_magnitude)

@@ -7,6 +7,7 @@ overflows or vanishes in between.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 from hloom.codegen.llvm.emit import Emit
@@ -23,6 +24,8 @@ Pair = tuple[V, V]
 INFINITY = math.inf
 # Between these, products of two parts and what they are divided by are normal numbers.
 _USUAL = (("ogt", 2.0**-400), ("olt", 2.0**400))
+# Sums of two squares of f32, of which what is smaller than normal numbers says nothing.
+_USUAL_SQUARES = (("ogt", 2.0**-90), ("olt", 2.0**127))
 
 
 def number(e: Emit, like: V, value: float) -> V:
@@ -84,9 +87,20 @@ def size(e: Emit, z: Pair) -> V:
     return e.select(e.fcmp("uno", z[0], z[1]), e.like(x, math.nan), result)
 
 
-def size_narrow(e: Emit, z: Pair) -> V:
-    """|z| of parts that f32 can hold: in f64 their squares neither overflow nor vanish."""
-    return _plain_size(e, *z)
+def size_single(e: Emit, z: Pair) -> V:
+    """|z| of parts of f32, within 1.25 units of the last digit; where squares might overflow or
+    vanish, or the number is 0 or not finite, a branch goes by f64, whose range is wide enough."""
+    a, b = (e.fabs(v) for v in z)
+    large, small = e.fmax_raw(a, b), e.fmin_raw(b, a)  # NaN if one of the two is
+    squares = e.fma(large, large, e.fmul(small, small))
+    result = e.fsqrt(squares)
+    usual = e.and_(*[e.fcmp(word, squares, e.like(a, v)) for word, v in _USUAL_SQUARES])
+
+    def wide() -> list[V]:
+        exact = e.fptrunc(_plain_size(e, *[e.fpext(v, "f64") for v in z]), "f32")
+        return [e.select(usual, result, exact)]
+
+    return _where_any(e, e.not_(usual), [result], wide)[0]
 
 
 def _plain_size(e: Emit, x: V, y: V) -> V:
@@ -137,17 +151,25 @@ def _by_reciprocal(e: Emit, x: Pair, y: Pair) -> tuple[V, Pair]:
 
 def _mended(e: Emit, x: Pair, y: Pair, quotient: Pair, unusual: V) -> Pair:
     """The quotient, of unusual lanes by Smith's method, which a branch takes if there are any."""
+    slow = lambda: choose(e, unusual, by_smith(e, x, y), quotient)  # noqa: E731
+    real, imaginary = _where_any(e, unusual, quotient, slow)
+    return real, imaginary
+
+
+def _where_any(
+    e: Emit, unusual: V, values: Sequence[V], slow: Callable[[], Sequence[V]]
+) -> list[V]:
+    """The values, or what a branch makes of them that is taken if any lane is unusual."""
     slow_label, join, before = e.fresh("unusual"), e.fresh("join"), e.label
     e.cond_br(any_lane(e, unusual), slow_label, join)
     e.open_scope()
     e.block(slow_label)
-    slow = choose(e, unusual, by_smith(e, x, y), quotient)
+    others = slow()
     after = e.label
     e.br(join)
     e.close_scope()
     e.block(join, dominated=True)
-    real, imaginary = (e.phi([(f, before), (s, after)]) for f, s in zip(quotient, slow))
-    return real, imaginary
+    return [e.phi([(f, before), (s, after)]) for f, s in zip(values, others)]
 
 
 def by_smith(e: Emit, x: Pair, y: Pair) -> Pair:
