@@ -366,6 +366,7 @@ OTHER_RULES = {
     "native-build": "The native runtime compiles: there is a C++20 compiler for it.",
     "native-load": "The native runtime's library is there, and of the version that Python expects.",
     "no-meaning": "What is compiled means something, which the rules of the verifier leave open.",
+    "no-module": "A file holds HLO or StableHLO, not a report, a picture or another's model.",
     "object-load": "Objects are well formed, and each symbol they use is defined, once.",
     "one-entry": "There is one ENTRY.",
     "opcode": "Every opcode is one of the 133.",

@@ -269,3 +269,52 @@ def test_text_is_saved_with_all_its_constants(module, tmp_path):
     save(module, tmp_path / "a.hlo")
     assert "10, 11}" in (tmp_path / "a.hlo").read_text()
     assert module_from_bytes(module_to_bytes(module)).entry["c"].attrs.literal.array[11] == 11
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "what", "hint"),
+    [
+        ("m.memory-usage-report.pb", b"\n\x04\x08\x01\x10\x02", "XLA's report about memory", "pb"),
+        ("m-buffer-assignment.txt", b"BufferAssignment:\n", "XLA's report about buffers", "txt"),
+        ("a.txt", b"HloLiveRange (max 2):\n", "XLA's report about live ranges", "txt"),
+        ("m.dot", b"digraph G {\n}", "a graph for Graphviz", "before_optimizations"),
+        ("m.o", b"\x7fELF\x02", "machine code", "load_compiled"),
+        ("m.ll", b"; ModuleID = 'm'\n", "LLVM IR", "made from"),
+        ("saved_model.pb", b"\x08\x01\x12\x03abc", "a TensorFlow SavedModel", "tensorflow.jit"),
+        ("m.onnx", b"\x08\x0a", "an ONNX model", "StableHLO"),
+        ("m.pt", b"PK\x03\x04", "a PyTorch file", "torch.compile"),
+        ("m.pkl", b"\x80\x05\x95", "a Python pickle", "StableHLO"),
+        ("m.pb", b"\x80\x04\x95", "a Python pickle", "StableHLO"),
+        ("x.npz", b"PK\x03\x04", "an archive of numpy arrays", "--inputs"),
+        ("m.hlo", b"\x1f\x8b\x08", "compressed by gzip", "hlo.gz"),
+        ("m.hlo", "HloModule m".encode("utf-16"), "UTF-16 text", "UTF-8"),
+        ("m.txt", b"{ lambda ; a:f32[]. let in (a,) }", "a jaxpr", "as_text"),
+        ("m.hlo", b"<!DOCTYPE html><html>", "a web page or picture", "dumped beside"),
+        ("m.json", b'{"a": 1}', "JSON", "StableHLO"),
+    ],
+)
+def test_a_file_that_is_no_module_is_named_for_what_it_is(name, data, what, hint, tmp_path):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(UsageError, match=f"{what}, not a module of HLO") as caught:
+        load(tmp_path / name)
+    assert caught.value.rule == "no-module"
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_folder_is_told_from_a_file(tmp_path):
+    with pytest.raises(UsageError, match="a folder, not a module"):
+        load(tmp_path)
+    (tmp_path / "m.before_optimizations.txt").write_text("HloModule m\n")
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path)
+    assert caught.value.hint == "name a module in it, such as m.before_optimizations.txt"
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(UsageError, match="a TensorFlow SavedModel"):
+        load(tmp_path)
+
+
+def test_a_broken_module_stays_one(tmp_path):
+    for name, data in (("a.hlo", b"HloModule m\n\nENTRY e { junk }"), ("b.txt", b"\n\n")):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(ParseError):
+            load(tmp_path / name)

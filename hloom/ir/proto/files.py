@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from hloom.base.diagnostics import ProtoError, UsageError
+from hloom.base.diagnostics import HloError, ProtoError, UsageError
 from hloom.ir.module import Module
 from hloom.ir.text.options import PrintOptions
 from hloom.types.literal import Literal
@@ -80,21 +80,36 @@ def load(
     `ProtoError` for one whose content is broken.
     """
     path = Path(path)
-    form = form_of(path)
+    data = _contents(path) if data is None else data
     try:
-        data = path.read_bytes() if data is None else data
-        if path.suffix.lower() == ".gz":
-            data = gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot read {path}: {why}") from None
-    loaded = _loaded(data, form, str(path))
+        loaded = _loaded(data, form_of(path), str(path))
+    except HloError as error:
+        from hloom.ir.proto.foreign import foreign
+
+        # Only what is no module is asked what else it is: some modules begin like other files.
+        raise foreign(data, path.as_posix()) or error from error
     for name, value in (("replica_count", replica_count), ("num_partitions", num_partitions)):
         if value is not None:
             if value < 1:
                 raise UsageError(f"{name} must be at least 1, not {value}")
             setattr(loaded.module, name, value)
     return loaded
+
+
+def _contents(path: Path) -> bytes:
+    """What a file holds, uncompressed; `UsageError` where it cannot be read."""
+    if path.is_dir():
+        from hloom.ir.proto.foreign import foreign_folder
+
+        raise foreign_folder(path)
+    try:
+        if not path.exists():
+            form_of(path)  # a wrong name is said before a missing file
+        data = path.read_bytes()
+        return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot read {path}: {why}") from None
 
 
 def form_of(path: Path) -> str:
