@@ -137,6 +137,7 @@ from hloom.runtime.pjrt import Reply as Reply
 from hloom.runtime.pjrt import clear_pjrt_compiler as clear_pjrt_compiler
 from hloom.runtime.pjrt import library_path as library_path
 from hloom.runtime.pjrt import set_pjrt_compiler as set_pjrt_compiler
+from hloom.runtime.pjrt import set_pjrt_key_values as set_pjrt_key_values
 from hloom.runtime.pjrt import set_pjrt_versions as set_pjrt_versions
 from hloom.runtime.processors import granted_threads as granted_threads
 from hloom.runtime.program_files import is_program_file as is_program_file

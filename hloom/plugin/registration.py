@@ -12,7 +12,7 @@ import os
 import re
 from typing import Any
 
-from hloom.api import HloError, library_path
+from hloom.api import HloError, library_path, set_pjrt_key_values
 from hloom.plugin.embedded import start
 from hloom.plugin.handlers import listen
 from hloom.plugin.lowered_cost import answer_for_lowerings
@@ -66,10 +66,31 @@ def made_client() -> Any:
     from jax._src import xla_bridge
 
     start()
-    client = xla_bridge.make_pjrt_c_api_client(NAME, client_options())
+    client = _client_of_processes() or xla_bridge.make_pjrt_c_api_client(NAME, client_options())
     if (platforms := asked_for()) and "cpu" not in platforms:
         xla_bridge._backends["cpu"] = xla_bridge._init_backend("cpu")
     return client
+
+
+def _client_of_processes() -> Any:
+    """The client of one of several processes; None where `jax.distributed` is not initialized.
+
+    A client to which jaxlib gives the coordinator watches all processes through it, for nobody, and
+    does so until the process ends: `jax.distributed.shutdown` waits 5 s for that, and there are
+    warnings. So it does not know the coordinator, and finds the others through its store here.
+    """
+    from jax._src import distributed
+    from jaxlib import xla_client
+
+    state = distributed.global_state
+    if state.client is None:
+        return None
+    store = state.client
+    set_pjrt_key_values(store.key_value_set, store.blocking_key_value_get)
+    if not xla_client.pjrt_plugin_initialized(NAME):
+        xla_client.initialize_pjrt_plugin(NAME)
+    place = {"node_id": state.process_id, "num_nodes": state.num_processes}
+    return xla_client.make_c_api_client(NAME, client_options() | place)
 
 
 def asked_for() -> list[str]:

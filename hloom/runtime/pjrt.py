@@ -68,6 +68,16 @@ class RawCompiler(ctypes.Structure):
     ]
 
 
+_PUT = CFUNCTYPE(c_int64, c_char_p, c_char_p, c_void_p, c_int64)
+_GET = CFUNCTYPE(c_int64, c_char_p, c_int64, c_void_p, c_int64)
+
+
+class RawKeyValues(ctypes.Structure):
+    """hl_pjrt_key_values."""
+
+    _fields_ = [("put", _PUT), ("get", _GET)]
+
+
 class ForeignExecutor:
     """Stands for the executor of a program that this machine cannot run: a run is an error."""
 
@@ -143,6 +153,33 @@ def set_pjrt_compiler(
     )
     _TABLES.append(table)
     library().hl_pjrt_set_compiler(ctypes.byref(table))
+
+
+def set_pjrt_key_values(put: Callable[[str, str], None], get: Callable[[str, int], str]) -> None:
+    """Let clients of several processes find one another through a store of keys and values that all
+    share. `get` waits for a key, so many milliseconds at most; what they raise is the client's."""
+
+    def answer(text: int, most: int, ask: Callable[[], str | None]) -> int:
+        try:
+            told, is_error = ask(), False
+        except Exception as error:
+            told, is_error = f"{type(error).__name__}: {error}", True
+        written = (told or "").encode()
+        if not is_error and len(written) >= most:
+            written, is_error = b"a value in the key-value store is too long", True
+        written = written[: most - 1]
+        ctypes.memmove(text, written + b"\0", len(written) + 1)
+        return -1 if is_error else len(written)
+
+    def call_put(key: bytes, value: bytes, text: int, most: int) -> int:
+        return min(answer(text, most, lambda: put(key.decode(), value.decode())), 0)
+
+    def call_get(key: bytes, wait_ms: int, text: int, most: int) -> int:
+        return answer(text, most, lambda: get(key.decode(), wait_ms))
+
+    table = RawKeyValues(_PUT(call_put), _GET(call_get))
+    _TABLES.append(table)
+    library().hl_pjrt_set_key_values(ctypes.byref(table))
 
 
 def clear_pjrt_compiler() -> None:

@@ -5,19 +5,35 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
+
+import pytest
 
 from tests.plugin.child import HERE, environment
 
+AS_ASKED = """
+import sys
+import jax
+rank, number, port, how = sys.argv[1:]
+jax.distributed.initialize(f"localhost:{port}", int(number), int(rank))
+kept = jax.numpy.ones(3) + len(jax.devices())
+if how == "shutdown":
+    jax.distributed.shutdown()
+print("done", kept[0])
+"""
 
-def run(processes: int, devices: int, what: str) -> list[tuple[int, str]]:
+
+def run(
+    processes: int, devices: int, what: str, child: Sequence[str] = ()
+) -> list[tuple[int, str]]:
     """The exit status and the words of each process."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    child = str(HERE / "distributed_child.py")
+    child = child or [str(HERE / "distributed_child.py")]
     started = [
         subprocess.Popen(
-            [sys.executable, child, *map(str, (rank, processes, port, what))],
+            [sys.executable, *child, *map(str, (rank, processes, port, what))],
             env=environment(devices),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -31,6 +47,14 @@ def run(processes: int, devices: int, what: str) -> list[tuple[int, str]]:
         for each in started:
             each.kill()
     return [(each.returncode, text) for each, text in zip(started, texts, strict=True)]
+
+
+@pytest.mark.parametrize("how", ["shutdown", "end"])
+def test_processes_end_and_say_nothing(how: str) -> None:
+    """Nothing in them waits for the coordinator's word, or is told that it has gone."""
+    for status, text in run(2, 2, how, ["-c", AS_ASKED]):
+        assert status == 0 and "done 5.0" in text.splitlines(), text
+        assert "WatchTasks" not in text, text
 
 
 def test_two_processes_of_four_devices_and_one_that_is_killed() -> None:

@@ -48,6 +48,15 @@ int64_t hl_pjrt_take_released(int64_t* handles, int64_t most);
 void hl_pjrt_set_compiler(const hl_pjrt_compiler* compiler);
 // What clients say of themselves, and the newest StableHLO they read. Set before the first client.
 void hl_pjrt_set_versions(const char* platform, int64_t major, int64_t minor, int64_t patch);
+// Where clients of several processes find one another, if their caller brings no store of keys and
+// values. Texts go into `text`, which has room for `most` bytes: what a key has, which `get` waits for
+// and whose length it returns; and after -1 what went wrong.
+typedef struct {
+  int64_t (*put)(const char* key, const char* value, char* text, int64_t most);
+  int64_t (*get)(const char* key, int64_t wait_ms, char* text, int64_t most);
+} hl_pjrt_key_values;
+// Null: there is none any more. The table must stay.
+void hl_pjrt_set_key_values(const hl_pjrt_key_values* store);
 // Waits until all devices have nothing left to do.
 void hl_pjrt_drain(void);
 // How many there are of: buffers, storage, events (the one that is always done, too), loaded executables,

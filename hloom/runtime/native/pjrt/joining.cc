@@ -4,27 +4,40 @@
 
 #include <stdlib.h>
 
+#include <atomic>
 #include <map>
 
 #include "../processes_sockets.h"
+#include "compiler.h"
 #include "program.h"
 
 namespace hloom::pjrt {
 namespace {
 
 constexpr int kPatienceMs = 300'000;  // until all have started and brought up their clients
+constexpr int kMostText = 4096;       // of a value: the addresses of a process
 
 PJRT_Error* told_by_caller(PJRT_Error_Code code, const char* message, size_t size) {
   return failure(code, std::string(message, size));
 }
 
-// The caller's key-value store, which all processes of the run share.
+std::atomic<const hl_pjrt_key_values*> own_store{nullptr};
+
+// The key-value store that all processes of the run share: what Python brings, else the caller's
+// (jaxlib leaves its callbacks as they are in memory where it has none).
 class KeyValues {
  public:
-  explicit KeyValues(const PJRT_Client_Create_Args& a) : a_(a) {}
-  bool is_there() const { return a_.kv_get_callback != nullptr && a_.kv_put_callback != nullptr; }
+  explicit KeyValues(const PJRT_Client_Create_Args& a) : a_(a), own_(own_store) {}
+  bool is_there() const {
+    return own_ != nullptr || (a_.kv_get_callback != nullptr && a_.kv_put_callback != nullptr);
+  }
 
   PJRT_Error* put(const std::string& key, const std::string& value) const {
+    if (own_ != nullptr) {
+      char text[kMostText];
+      if (own_->put(key.c_str(), value.c_str(), text, kMostText) == 0) return nullptr;
+      return failure(PJRT_Error_Code_UNAVAILABLE, text);
+    }
     PJRT_CallbackError told = told_by_caller;
     PJRT_KeyValuePutCallback_Args a{};
     a.struct_size = sizeof(a);
@@ -39,6 +52,13 @@ class KeyValues {
 
   // Waits until somebody has put it.
   PJRT_Error* get(const std::string& key, std::string* value) const {
+    if (own_ != nullptr) {
+      char text[kMostText];
+      int64_t size = own_->get(key.c_str(), kPatienceMs, text, kMostText);
+      if (size < 0) return failure(PJRT_Error_Code_UNAVAILABLE, text);
+      value->assign(text, static_cast<size_t>(size));
+      return nullptr;
+    }
     PJRT_CallbackError told = told_by_caller;
     PJRT_KeyValueGetCallback_Args a{};
     a.struct_size = sizeof(a);
@@ -55,6 +75,7 @@ class KeyValues {
 
  private:
   const PJRT_Client_Create_Args& a_;
+  const hl_pjrt_key_values* own_;
 };
 
 // The processes that this one is connected with; a second client meets them again.
@@ -127,3 +148,7 @@ std::unique_ptr<hloom::Span> next_run(const PJRT_LoadedExecutable& executable) {
 }
 
 }  // namespace hloom::pjrt
+
+HL_API void hl_pjrt_set_key_values(const hl_pjrt_key_values* store) {
+  hloom::pjrt::own_store = store;
+}
