@@ -31,6 +31,8 @@ class AllGatherDynamicSliceSimplifier(ComputationPass):
 
     permuted: bool = True
     """Make permutes of what is another device's shard."""
+    own: bool = True
+    """Take away what is the device's own shard."""
 
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         count = fired.total()
@@ -48,8 +50,10 @@ class AllGatherDynamicSliceSimplifier(ComputationPass):
                     continue
                 new = permute
                 fired["permuted"] += 1
-            else:
+            elif self.own:
                 fired["own"] += 1
+            else:
+                continue
             new = as_shaped(i, new)
             c.replace(i, new)
             c.erase(i)

@@ -32,6 +32,8 @@ OF_OTHERS = {
 `test_ragged_all_to_all.py`."""
 OPTIONS = {"all-reduce-blueconnect": {"num_devices_per_host": 2}}
 """Where the defaults are for more devices than drawn programs have."""
+FIRST = {"all-gather-dynamic-slice-permuted-offset-simplifier": 100}
+"""Seeds to begin with, where the first ones have nothing for a pass."""
 OF_TRANSFERS = {"p2p-schedule-preparation", "collective-send-recv-combiner"}
 OF_HALVES = {"async-collective-replacer", "async-collective-annotator"}
 
@@ -66,7 +68,7 @@ def prepared(name: str):
 )
 def test_a_pass_changes_no_result_and_finds_work(name):
     fired: Counter[str] = Counter()
-    for seed in range(60):
+    for seed in range(FIRST.get(name, 0), FIRST.get(name, 0) + 60):
         module, arguments, wanted = drawn(seed)
         for p in prepared(name):
             before = show_module(module)
