@@ -26,6 +26,7 @@ from hloom.codegen.gemm_tiling import DEEP_ALONG, GemmTiling, share_bytes
 from hloom.codegen.product import Product
 from hloom.codegen.tile import KernelEmitter
 from hloom.kernel.kernel import Value
+from hloom.types.dtype import S32
 
 # How many rows of B are read side by side.
 DEEP = 8
@@ -308,6 +309,10 @@ class SkinnyWriter(ProductFinish):
         lanes = min(max(e.device.compute.vector_bytes // max(p.of.size_bytes, 1), 1), inner)
         outer = prod(p.depths[:-1])
         sums = [b.constant(p.of, 0, (width, lanes)) for _ in range(self.tiling.height)]
+        restart = sum_restart(e, sums)
+        run = ALONG_FEW_RUN if self.tiling.height * width <= FEW_SUMS else ALONG_RUN
+        lane = b.iota(S32, (width, lanes), 1)
+        is_new = b.compare("GE", lane, b.constant(S32, lanes - inner % lanes, (width, lanes)))
 
         def step(o: Affine, k: Affine, deep: int, totals: Sequence[Value]) -> list[Value]:
             e.tile = (width, deep)
@@ -326,26 +331,18 @@ class SkinnyWriter(ProductFinish):
                     new_totals.append(b.binary("add", total, b.binary("multiply", left, right)))
             return new_totals
 
-        full = inner - inner % lanes
-        restart = sum_restart(e, sums)
-        run = ALONG_FEW_RUN if self.tiling.height * width <= FEW_SUMS else ALONG_RUN
+        full, chain = inner - inner % lanes, chain_of(inner // lanes, run=run)
 
         def rows(o: Affine, *totals: Value) -> Sequence[Value]:
             def tile(k: Affine, *x: Value) -> Sequence[Value]:
                 return step(o, k, lanes, x)
 
-            return blocked_loop(e, full, totals, tile, restart, lanes, run=run)
+            totals = blocked_loop(e, full, totals, tile, restart, lanes, run=run)
+            if full == inner:
+                return totals
+            # The last vector again has some of the one before it, which are not added twice.
+            more = step(o, constant(inner - lanes), lanes, totals)
+            return [b.select(is_new, x, y) for x, y in zip(more, totals)]
 
-        chain = chain_of(full // lanes, run=run)
         sums = list(blocked_loop(e, outer, sums, rows, restart, chain=chain, run=run))
-        results = [b.reduce(x, 1, "add") for x in sums]
-        if full == inner:
-            return results
-
-        def tails(o: Affine, *totals: Value) -> Sequence[Value]:
-            zero = [b.constant(p.of, 0, (width, inner - full)) for _ in totals]
-            tail_sums = step(o, constant(full), inner - full, zero)
-            return [b.binary("add", x, b.reduce(y, 1, "add")) for x, y in zip(totals, tail_sums)]
-
-        restart = sum_restart(e, results)
-        return list(blocked_loop(e, outer, results, tails, restart, run=run))
+        return [b.reduce(x, 1, "add") for x in sums]
