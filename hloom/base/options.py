@@ -37,6 +37,7 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
     ("autotune_complete", False, "with autotune=load, a kernel without a result is an error"),
     ("autotune_export", "", "file to which the results that were used are written"),
     ("autotune_load", "", "file of results to begin with, as autotune_export writes it"),
+    ("autotune_log", "", "file to which all that is measured is appended, as text proto"),
     (
         "cpu_collective_call_terminate_timeout_seconds",
         40,

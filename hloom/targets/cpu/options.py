@@ -32,7 +32,13 @@ KERNEL_OPTIONS = (
     "cpu_fast_math_honor_infs",
     "cpu_fast_math_honor_nans",
 )
-TUNING_OPTIONS = ("autotune", "autotune_complete", "autotune_export", "autotune_load")
+TUNING_OPTIONS = (
+    "autotune",
+    "autotune_complete",
+    "autotune_export",
+    "autotune_load",
+    "autotune_log",
+)
 TUNING_SWITCH = "gpu_autotune_level"
 """0 is `autotune=off`, whatever is asked beside it; every other level leaves it as it is: results
 are checked, and wrong ones left out, at all of them."""
@@ -178,8 +184,8 @@ def tuned(target: CpuTarget, options: Options, threads: int | None) -> CpuTarget
     mode = options["autotune"]
     if options[TUNING_SWITCH] == 0:
         return target
-    load_path, export, complete = [
-        options[f"autotune_{name}"] for name in ("load", "export", "complete")
+    load_path, export, log, complete = [
+        options[f"autotune_{name}"] for name in ("load", "export", "log", "complete")
     ]
     if mode == "off":
         if tuning_options := [n for n in TUNING_OPTIONS[1:] if options[n]]:
@@ -189,6 +195,12 @@ def tuned(target: CpuTarget, options: Options, threads: int | None) -> CpuTarget
                 hint="autotune=load takes results, autotune=quick measures",
             )
         return target
-    from hloom.targets.cpu.tuning.start import tuner_of
+    if mode == "load" and log:
+        raise UsageError(
+            "autotune_log does nothing with autotune=load, which measures nothing",
+            rule="autotune",
+            hint="autotune=quick measures",
+        )
+    from hloom.targets.cpu.tuning.start import Files, tuner_of
 
-    return tuner_of(target, mode, load_path, export, complete, threads)
+    return tuner_of(target, mode, Files.of(load_path, export, log), complete, threads)

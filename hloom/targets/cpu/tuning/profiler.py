@@ -22,6 +22,7 @@ from hloom.types.sizes import data_bytes, packed_bits
 
 GUARD_BYTES = 4096
 PATTERN = 0xA5
+OUTSIDE = "it writes outside of buffer"
 TOO_SLOW = 3.0
 """Times the best first run: such a candidate is not run again."""
 LEAST_ROUNDS = 3
@@ -79,7 +80,7 @@ class Arguments:
         self.run(runnable)
         for k, raw in enumerate([*self._arrays, *self._rooms]):
             if (raw[:GUARD_BYTES] != PATTERN).any() or (raw[-GUARD_BYTES:] != PATTERN).any():
-                raise ValueError(f"it writes outside of buffer {k}")
+                raise ValueError(f"{OUTSIDE} {k}")
         return [_values(_inside(r), s).copy() for r, s in zip(self._rooms, self._shapes)]
 
 

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from hloom.base.diagnostics import UsageError, did_you_mean
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.backend_schema import LlvmKernelOptions
 from hloom.targets.cpu.cache_key import device_text
 from hloom.targets.cpu.target import CpuTarget
 from hloom.targets.cpu.tuning.backend import BUDGET_S, ROUNDS, CpuBackend
 from hloom.targets.cpu.tuning.kernel_options import LlvmKernelAutotuner, OptionsBackend
+from hloom.targets.cpu.tuning.log import TuningLog
+from hloom.targets.cpu.tuning.profiler import Measured
 from hloom.targets.cpu.tuning.results import result_cache
 from hloom.targets.cpu.tuning.tuner import MODES, Tuner
 
 
+@dataclass(frozen=True)
+class Files:
+    """What tuning begins with, writes in the end, and appends to; None where nothing is said."""
+
+    load: Path | None
+    export: Path | None
+    log: Path | None
+
+    @staticmethod
+    def of(load: str, export: str, log: str) -> Files:
+        """From paths, of which any may be empty."""
+        return Files(*[Path(path) if path else None for path in (load, export, log)])
+
+
 def tuner_of(
-    target: CpuTarget,
-    mode: str,
-    load_path: str,
-    export: str,
-    is_complete: bool,
-    threads: int | None,
+    target: CpuTarget, mode: str, files: Files, is_complete: bool, threads: int | None
 ) -> CpuTarget:
-    """The target with a tuner; `load_path` and `export` are paths, or empty."""
+    """The target with a tuner."""
     if mode not in MODES:
         raise UsageError(
             f"autotune is {mode!r}; known are {', '.join(MODES)}",
@@ -34,17 +48,33 @@ def tuner_of(
     if is_complete and mode != "load":
         raise UsageError("autotune_complete is for autotune=load", rule="autotune")
     device = device_line(target)
+    log = TuningLog(files.log, device) if files.log is not None else None
+    measure = options_backend(target, threads, mode).measure
     tuner = Tuner(
         mode,
         device,
         partial(CpuBackend, target, threads),
         result_cache(device),
-        Path(load_path) if load_path else None,
-        Path(export) if export else None,
+        files.load,
+        files.export,
         is_complete,
-        options_pass=LlvmKernelAutotuner(options_backend(target, threads, mode).measure),
+        log=log,
+        options_pass=LlvmKernelAutotuner(measure if log is None else logged(measure, log)),
     )
     return replace(target, tuning=tuner)
+
+
+def logged(
+    measure: Callable[[Instruction, Sequence[LlvmKernelOptions]], list[Measured]], log: TuningLog
+) -> Callable[[Instruction, Sequence[LlvmKernelOptions]], list[Measured]]:
+    """The same measuring of code-generation options, written to a log."""
+
+    def measured(i: Instruction, configs: Sequence[LlvmKernelOptions]) -> list[Measured]:
+        results = measure(i, configs)
+        log.add(i.name, f"llvm_kernel_options of {i.opcode} {i.shape.text_without_layout}", results)
+        return results
+
+    return measured
 
 
 def options_backend(target: CpuTarget, threads: int | None, mode: str) -> OptionsBackend:

@@ -21,6 +21,7 @@ from hloom.ir.text.options import PrintOptions
 from hloom.ir.text.show import show_module
 from hloom.passes.pass_ import Pass
 from hloom.targets.cpu.tuning.choice import Choice
+from hloom.targets.cpu.tuning.log import TuningLog
 from hloom.targets.cpu.tuning.profiler import Measured
 from hloom.targets.cpu.tuning.results import (
     ResultCache,
@@ -95,6 +96,8 @@ class Tuner:
     used: dict[str, TuningResult] = field(default_factory=dict)
     measured: int = 0
     """How many kernels have been measured."""
+    log: TuningLog | None = None
+    """Where all that is measured is written, whatever comes of it."""
     options_pass: Pass | None = None
     """Chooses the code-generation options of other kernels, where measuring is asked for."""
 
@@ -151,6 +154,8 @@ class Tuner:
         able = backend.candidates(i, is_thorough)
         measured = backend.profiled(alone, able, is_thorough)
         self.measured += 1
+        if self.log is not None:
+            self.log.add(i.name, f"{key} {_line(i)}", measured)
         best = select(measured, what=f"%{i.name}")
         default = measured[0]
         gains = default.failure or best.seconds < (1 - LEAST_GAIN) * default.seconds
