@@ -67,7 +67,9 @@ def layer(p: dict[str, Any], x: Any, causal: bool) -> Any:
         scores = jnp.where(jnp.tril(jnp.ones((n, n), bool)), scores, jnp.asarray(-1e9, x.dtype))
     out = jax.nn.softmax(scores, -1) @ v
     x = x + out.swapaxes(-2, -3).reshape(x.shape) @ p["o"]
-    return x + jax.nn.gelu(normalized(x, p["g2"], p["b2"]) @ p["w1"] + p["c1"]) @ p["w2"] + p["c2"]
+    y = normalized(x, p["g2"], p["b2"]) @ p["w1"] + p["c1"]
+    # Decoders like GPT-2 take the one by tanh, encoders like BERT and ViT the exact one.
+    return x + jax.nn.gelu(y, approximate=causal) @ p["w2"] + p["c2"]
 
 
 def layers(ps: Any, x: Any, causal: bool) -> Any:
@@ -146,7 +148,7 @@ def conv(x: Any, w: Any, groups: int = 1, stride: int = 1) -> Any:
 
 def convnext_block() -> Any:
     def run(x: Any, w: Any, g: Any, b: Any, up: Any, down: Any) -> Any:
-        return x + jax.nn.gelu(normalized(conv(x, w, 96), g, b) @ up) @ down
+        return x + jax.nn.gelu(normalized(conv(x, w, 96), g, b) @ up, approximate=False) @ down
 
     up, down = drawn(96, 384, scale=0.1), drawn(384, 96, scale=0.1)
     return run, (drawn(1, 56, 56, 96), drawn(7, 7, 1, 96), drawn(96), drawn(96), up, down)

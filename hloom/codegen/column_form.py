@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.codegen.blocked_fold import fold_kinds
-from hloom.codegen.elements import SIMPLE
+from hloom.codegen.elements import is_simple
 from hloom.codegen.elements_fold import folds_own_types
 from hloom.codegen.tile import Body, compute_bytes
 from hloom.device.device import Device
@@ -18,7 +18,7 @@ from hloom.ir.traits import RESHAPES
 # Fewer rows are summed as well element by element.
 LEAST_ROWS = 16
 # What may stand between a reduction and a result: the element stays at its place.
-STILL = SIMPLE | opcodes(RESHAPES, also=("copy", "get-tuple-element"))
+STILL = opcodes(RESHAPES, also=("copy", "get-tuple-element"))
 
 
 @dataclass
@@ -94,7 +94,9 @@ def _stays(x: Instruction, size: int, known: set[Instruction], reduces: set[Inst
         known.add(x)
         if not _needs(x, reduces):
             continue
-        if x.opcode not in STILL or (x.shape.is_array and x.shape.size != size):
+        if not (is_simple(x) or x.opcode in STILL):
+            return False
+        if x.shape.is_array and x.shape.size != size:
             return False
         if x.opcode == "bitcast" and x.shape.dtype is not x.operands[0].shape.dtype:
             return False

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, linear
-from hloom.codegen.elements import SIMPLE, Elements, Index, Source
+from hloom.codegen.elements import Elements, Index, Source, is_simple
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
@@ -45,7 +45,7 @@ BLOCK_LINES = 4
 # past the caches.
 STREAMED_SHARE = 1 / 2
 
-POINTS = SIMPLE | opcodes(STRIDED, RESHAPES, also=("copy", "constant", "tuple"))
+POINTS = opcodes(STRIDED, RESHAPES, also=("copy", "constant", "tuple"))
 
 
 @dataclass
@@ -78,7 +78,7 @@ def cross_form(body: Body, device: Device) -> CrossForm | None:
     """How to walk a body with a transpose in it; None if plain rows do."""
     if not any(x.opcode == "transpose" for x in body.instructions):
         return None
-    if any(x.opcode not in POINTS for x in body.instructions):
+    if any(not is_simple(x) and x.opcode not in POINTS for x in body.instructions):
         return None
     first = body.roots[0][0].shape
     for root, _ in body.roots:

@@ -40,6 +40,12 @@ ELEMENT: Registry[str, Rule] = Registry("element rule")
 SIMPLE = UNARY | BINARY | {"select", "compare", "clamp", "convert", "reduce-precision"}
 
 
+def is_simple(i: Instruction) -> bool:
+    """Whether each element follows from those at the same index of the operands."""
+    same_places = i.opcode == "bitcast-convert" and i.shape.dims == i.operands[0].shape.dims
+    return same_places or i.opcode in SIMPLE
+
+
 class Source(NamedTuple):
     """Memory that holds the value of an instruction: element strides, one per dimension."""
 

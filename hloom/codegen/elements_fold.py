@@ -13,7 +13,7 @@ from math import prod
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.blocked_fold import fold_kinds
 from hloom.codegen.combiner import apply
-from hloom.codegen.elements import ELEMENT, SIMPLE, Elements, Index, Result, strides_of
+from hloom.codegen.elements import ELEMENT, Elements, Index, Result, is_simple, strides_of
 from hloom.codegen.elements_data import lanes_of
 from hloom.codegen.fold import WORD, Fold
 from hloom.ir.computation import Computation
@@ -95,7 +95,7 @@ def _widest(e: Elements, x: Instruction) -> int:
         seen.add(y)
         if y.shape.rank:
             widest = max(widest, min(y.shape.dtype.size_bytes, WORD))
-        if y not in e.sources and y.opcode in SIMPLE:
+        if y not in e.sources and is_simple(y):
             work += y.operands
     return widest
 

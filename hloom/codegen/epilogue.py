@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.codegen.affine import Affine
-from hloom.codegen.elements import SIMPLE, Elements, Index
+from hloom.codegen.elements import Elements, Index, is_simple
 from hloom.codegen.elements_data import reshaped
 from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
@@ -40,7 +40,7 @@ def index_steps(body: Body, anchor: Instruction) -> list[Step] | None:
                 steps = [*steps, (x.shape.dims, i.shape.dims)]
         elif i.opcode == "transpose":
             steps = [*steps, (tuple(i.attrs.dimensions), None)]
-        elif i.opcode not in SIMPLE and i.opcode != "copy":
+        elif not is_simple(i) and i.opcode != "copy":
             return None
         ways[i] = steps
     [(root, _)] = body.roots

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hloom.codegen.affine import Affine, linear
-from hloom.codegen.elements import SIMPLE, Elements, Index, Result, strides_of
+from hloom.codegen.elements import Elements, Index, Result, is_simple, strides_of
 from hloom.codegen.elements_simple import as_in_memory
 from hloom.codegen.tile import Body, compute_bytes
 from hloom.codegen.work import element_work
@@ -24,7 +24,7 @@ from hloom.types.dtype import DType
 from hloom.types.shape import Shape
 
 # What asks for its operands at its own place.
-STILL = SIMPLE | opcodes(RESHAPES, also=("copy",))
+STILL = opcodes(RESHAPES, also=("copy",))
 # Scratch for all that is kept of a row, as a share of the second-level cache.
 KEPT_SHARE = 1 / 4
 
@@ -92,7 +92,7 @@ class Passes:
         work = list(wanted)
         while work:
             x = work.pop()
-            if x in seen or x in leaves or x.opcode not in STILL:
+            if x in seen or x in leaves or not (is_simple(x) or x.opcode in STILL):
                 continue
             if row_rank(x.shape, self.rows, self.columns) is None:
                 continue

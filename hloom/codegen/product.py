@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hloom.analysis.panels import Panels, panels_behind
 from hloom.codegen.affine import ZERO, Affine, linear
-from hloom.codegen.elements import SIMPLE, Elements, Index, strides_of
+from hloom.codegen.elements import Elements, Index, is_simple, strides_of
 from hloom.codegen.packing import BIAS, WIDE, Packing, exact_source, packing_of
 from hloom.codegen.row_products import accumulator_type
 from hloom.device.device import Device
@@ -272,7 +272,7 @@ def fastest(x: Instruction, leaves: set[Instruction]) -> int:
             # Dimension d of the result is dimension dimensions[d] of the operand.
             order = x.attrs.dimensions
             dims = [order[d] for d in dims]
-        elif x.opcode not in SIMPLE and x.opcode not in ("copy", "reverse", "slice", "pad"):
+        elif not is_simple(x) and x.opcode not in ("copy", "reverse", "slice", "pad"):
             break
         x = max(x.operands, key=lambda y: y.shape.size if y.shape.is_array else 0)
     strides = strides_of(x.shape)

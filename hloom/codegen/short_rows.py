@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.codegen.affine import Affine
-from hloom.codegen.elements import SIMPLE
+from hloom.codegen.elements import is_simple
 from hloom.codegen.elements_fold import folds_own_types
 from hloom.codegen.kept import Kept, KeptElements, Passes, is_row_fold, lies_in_rows, row_rank
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes, is_update
@@ -28,7 +28,7 @@ MOST_VECTORS = 2
 # Work on each result that does not show beside a fold, though one result after the other does it.
 MOST_AFTER = 20.0
 # What asks for each element of what is in memory at its own place.
-IN_PLACE = SIMPLE | opcodes(RESHAPES, also=("copy", "reduce", "tuple"))
+IN_PLACE = opcodes(RESHAPES, also=("copy", "reduce", "tuple"))
 
 
 @dataclass
@@ -129,7 +129,7 @@ class _ShortRows:
         for leaf, _ in self.emitter.body.leaves:
             if not lies_in_rows(leaf.shape, form.rows, form.columns):
                 continue
-            if all(u.opcode in IN_PLACE for u in leaf.users if u in inside):
+            if all(is_simple(u) or u.opcode in IN_PLACE for u in leaf.users if u in inside):
                 turned.append(leaf)
         return turned
 
