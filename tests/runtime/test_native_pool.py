@@ -99,6 +99,46 @@ def test_workers_are_made_late_help_and_fall_asleep():
         assert len(seen) > 1
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
+def test_a_woken_worker_leaves_the_processor_of_who_woke_it():
+    """The other processor is busy, so that the system starts the worker where the caller is."""
+    ours = os.sched_getaffinity(0)
+    caller, other = sorted(ours)[:2]
+    where = ctypes.CDLL(None).sched_getcpu
+    first: dict[int, int] = {}
+
+    def chunk(*_):
+        first.setdefault(threading.get_native_id(), where())
+        time.sleep(0.002)
+
+    burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    own = threading.get_native_id()
+    try:
+        os.sched_setaffinity(burner.pid, {other})
+        os.sched_setaffinity(own, {caller})
+        together = tries = 0
+        with Pool(2) as pool, Context(pool) as context:
+            while tries < 20:
+                first.clear()
+                library().hl_parallel_for_ns(context.handle, RANGE(chunk), None, 8, 1, 10**9)
+                worker = next((t for t in first if t != own), None)
+                if worker is not None:
+                    together += tries > 0 and first[worker] == caller
+                    # As what it inherited of the caller is not all that it may use.
+                    os.sched_setaffinity(worker, {caller})
+                    until = time.monotonic() + 5
+                    while pool.sleeping != 1 and time.monotonic() < until:
+                        time.sleep(0.002)
+                    os.sched_setaffinity(worker, {caller, other})
+                tries += 1
+            assert worker is not None and os.sched_getaffinity(worker) == {caller, other}
+        assert together < 10
+    finally:
+        os.sched_setaffinity(own, ours)
+        burner.kill()
+        burner.wait()
+
+
 def test_nested_regions_run_where_they_are_met():
     counts = np.zeros((6, 50), np.int64)
     with Pool(4) as pool, Context(pool) as context:

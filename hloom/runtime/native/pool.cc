@@ -21,7 +21,8 @@ struct hl_pool {
   // Sleeping threads << 32 | those of them that were woken and have not got up yet. One word, so
   // that nobody is woken twice and nobody is forgotten.
   alignas(64) std::atomic<uint64_t> sleep{0};
-  std::atomic<uint32_t> wake{0};  // the futex; counts wakings
+  std::atomic<uint32_t> wake{0};         // the futex; counts wakings
+  std::atomic<int> waker_processor{-1};  // where the last waking came from
   std::atomic<uint32_t> stop{0};
   std::atomic<uint32_t> started{0};
   std::atomic<uint32_t> generation{0};
@@ -147,6 +148,20 @@ void sleep_until_woken(hl_pool* pool) {
   } while (!pool->sleep.compare_exchange_weak(word, up));
 }
 
+// Moves this thread off a processor, if it is on it. Systems like to start who is woken where the
+// waker is, although that one goes on working: a worker that spins there takes the time of the
+// caller whom it is to help. It may go where it likes again at once.
+void leave_processor(int processor) {
+  if (processor < 0 || sched_getcpu() != processor) return;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  cpu_set_t others = allowed;
+  CPU_CLR(processor, &others);
+  if (CPU_COUNT(&others) == 0) return;
+  if (sched_setaffinity(0, sizeof(others), &others) == 0)
+    sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
 struct Start {
   hl_pool* pool;
   unsigned index;
@@ -172,6 +187,7 @@ void* work(void* argument) {
     pause();
     if ((++turns & 15) != 0 || now_ns() - since < pool->spin_ns) continue;
     sleep_until_woken(pool);
+    leave_processor(pool->waker_processor.load(std::memory_order_relaxed));
     was_asleep = true;
     since = now_ns();
   }
@@ -216,6 +232,7 @@ void wake_some(hl_pool* pool, uint32_t wanted) {
     if (count > 4) count = 4;
     if (count == 0) return;
   } while (!pool->sleep.compare_exchange_weak(word, word + count));
+  pool->waker_processor.store(sched_getcpu(), std::memory_order_relaxed);
   pool->wake.fetch_add(1);
   futex_wake(&pool->wake, static_cast<int>(count));
 }
