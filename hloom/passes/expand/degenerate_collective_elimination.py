@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes, opcodes_where
 from hloom.ir.traits import COLLECTIVE, DEVICE_ID
+from hloom.ir.values.group_modes import group_mode, ids_in_mode
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
 from hloom.types.dtype import U32
@@ -42,6 +43,15 @@ def _is_alone(i: Instruction) -> bool:
     if mixed and not i.attrs.use_global_device_ids and module and module.num_partitions > 1:
         return False
     return groups.group_size == 1
+
+
+def _reaches_all(i: Instruction) -> bool:
+    """Whether every device is in a group, which only a broadcast leaves open."""
+    module, groups, mode = i.parent.module, i.attrs.replica_groups, group_mode(i.attrs)
+    if groups.is_empty or module is None or mode is None:
+        return True
+    count = ids_in_mode(mode, module.replica_count, module.num_partitions)
+    return set(range(count)) <= {d for g in groups.groups for d in g}
 
 
 def _shaped(b: Expansion, values: Sequence[Instruction], of: Shape) -> Instruction:
@@ -76,6 +86,8 @@ class DegenerateCollectiveElimination(Expander):
             result = _shaped(b, i.operands, i.shape.elements[1])
             source = _shaped(b, i.operands, i.shape.elements[0])
             return b.tuple(source, result, *(_zeros(b, s) for s in i.shape.elements[2:]))
+        if i.opcode == "collective-broadcast" and not _reaches_all(i):
+            return None  # who is in no group gets zeros
         data = i.operands
         if getattr(i.attrs, "has_dynamic_root", False):
             data = data[:-1]
