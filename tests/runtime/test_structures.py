@@ -20,6 +20,7 @@ STRUCTURES = {
     "hl_result": loaded_program.RawArray,
     "hl_pjrt_program": pjrt.RawProgram,
     "hl_pjrt_compiler": pjrt.RawCompiler,
+    "hl_pjrt_key_values": pjrt.RawKeyValues,
 }
 READ_IN_PART = {"hl_context"}
 
