@@ -16,6 +16,7 @@ from hloom.ir.traits import ASSOCIATIVE, IDEMPOTENT
 from hloom.rewrite.build import RuleBuilder
 from hloom.rewrite.pattern import any_of, m, var
 from hloom.rewrite.rule import Declined, rule
+from hloom.types.casts import preserves_values
 from hloom.types.dtype import F32, DType
 from hloom.types.limits import max_value, min_value
 from hloom.types.literal import Literal
@@ -227,4 +228,35 @@ def fold_in_fewer_bits(b: RuleBuilder, x, wide, start, fold, out):
     return b.reduce(x, start, dimensions=fold.attrs.dimensions, called=(combiner,))
 
 
-RULES = (fold_of_equal, fold_of_pieces, fold_in_fewer_bits)
+def _is_extreme(i: Instruction) -> bool:
+    return combining(i) in ("maximum", "minimum") and _may_fold(i)
+
+
+@rule(
+    any_of(
+        ["reduce", "reduce-window"],
+        m.convert(x, name="wide"),
+        any_of(["constant"], name="start"),
+        name="fold",
+        where=_is_extreme,
+    )
+)
+def extreme_in_fewer_bits(b: RuleBuilder, x, wide, start, fold):
+    """max(convert(x), start)  =>  convert(max(x, convert(start)))    both types hold the start"""
+    narrow, dtype = x.shape.dtype, fold.shape.dtype
+    if narrow.is_pred or narrow.bits < 8 or (narrow.is_floating and narrow.bits < 16):
+        return Declined("elements smaller than those that are compared as they are")
+    if narrow is dtype or not preserves_values(narrow, dtype) or start.attrs.literal.is_elided:
+        return Declined("the type of the extreme does not hold all of what is converted")
+    literal = start.attrs.literal.converted(narrow)
+    if literal.converted(dtype) != start.attrs.literal:
+        return Declined("the smaller type does not hold the start")
+    attributes = {"dimensions": fold.attrs.dimensions} if fold.opcode == "reduce" else {}
+    if fold.opcode == "reduce-window":
+        attributes["window"] = fold.attrs.window
+    called = (_combiner(b, combining(fold), narrow),)
+    value = b.emit(fold.opcode, x, b.constant(literal), called=called, **attributes)
+    return _converted(b, value, dtype)
+
+
+RULES = (fold_of_equal, fold_of_pieces, fold_in_fewer_bits, extreme_in_fewer_bits)
