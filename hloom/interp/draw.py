@@ -186,7 +186,7 @@ class Sketch:
             "add": limits.zero,
             "or": limits.zero,
             "xor": limits.zero,
-            "multiply": limits.one,
+            "multiply": limits.multiplicative_identity,
             "maximum": limits.min_value,
             "minimum": limits.max_value,
         }.get(combiner.root.opcode)

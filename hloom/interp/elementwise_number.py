@@ -34,7 +34,7 @@ def narrowed(value: Any, dtype: DType) -> Array:
         if dtype.is_signed_int:
             half = 1 << (dtype.bits - 1)
             low = (low ^ half) - half
-        return low.astype(np.int8).astype(dtype.numpy)
+        return np.asarray(low, np.int8).astype(dtype.numpy)  # an array also where it is one number
     return np.asarray(value).astype(dtype.numpy, copy=False)
 
 

@@ -31,10 +31,18 @@ def without_meaning(i: Instruction) -> HloError | None:
 
 
 def _bitcast(i: Instruction) -> str | None:
-    """It must not read more than is there. Padding of tiles is not counted."""
+    """It must not read more than is there, nor elements in fewer bits than they have. Padding of
+    tiles is not counted."""
     x, declared = i.operands[0].shape, i.shape
+    for s in (x, declared):
+        if s.is_tuple or s.is_token:
+            return f"a bitcast reads the memory of an array as an array, not {s.text}"
     if not (x.is_array and declared.is_array) or _is_tiled(x) or _is_tiled(declared):
         return None
+    if x.dtype is not declared.dtype or _stored_bits(x) != _stored_bits(declared):
+        for s in (x, declared):
+            if _stored_bits(s) < s.dtype.bits:
+                return f"{_stored_bits(s)} bits in memory hold no element of {s.text}"
     there, needed = (s.size * _stored_bits(s) for s in (x, declared))
     there += -there % 8  # packed elements end with a whole byte
     if needed <= there:

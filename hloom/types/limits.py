@@ -25,11 +25,11 @@ def zero(dtype: DType) -> Any:
     return np.zeros(1, dtype.numpy)[0]
 
 
-def one(dtype: DType) -> Any:
-    """One; `UsageError` for `s1`, which holds only 0 and -1."""
+def multiplicative_identity(dtype: DType) -> Any:
+    """What changes nothing as a factor: one; in `s1`, which holds 0 and -1, -1: products wrap."""
     _require_elements(dtype)
     if dtype.is_signed_int and dtype.bits == 1:
-        raise UsageError("type s1 has no 1: its values are 0 and -1")
+        return _from_bits(dtype, 1)
     return np.ones(1, np.float32).astype(dtype.numpy)[0]
 
 

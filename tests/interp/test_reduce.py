@@ -346,3 +346,24 @@ def test_batch_norm(element_type, feature):
         assert found.dtype == t
         found = np.moveaxis(found.astype(np.float64), feature if found.ndim > 1 else -1, -1)
         np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_running_product_of_every_width(name):
+    text = f"""body {{
+      x = {name}[] parameter(0)
+      c = {name}[] parameter(1)
+      p = {name}[] multiply(c, x)
+      ROOT r = ({name}[], {name}[]) tuple(p, p) }}
+    ENTRY e {{
+      x = {name}[5] parameter(0)
+      c = {name}[] parameter(1)
+      ROOT r = ({name}[5], {name}[]) scan(x, c), dimensions={{0}}, num_carries=1,
+        to_apply=body }}"""
+    kind = dtype(name)
+    low = -1 if kind.is_signed_int else 1
+    x = np.array([low, low, low, 0, low], np.int8).astype(kind.numpy)
+    out, last = arrays(text, x, np.array(low, np.int8).astype(kind.numpy))
+    wrapped = [1, low, 1, 0, 0] if kind.bits > 1 else [low, low, low, 0, 0]
+    np.testing.assert_array_equal(out.astype(np.int64), wrapped)
+    assert last.astype(np.int64) == 0

@@ -21,6 +21,12 @@ MEANINGLESS = {
       ROOT r = f32[4] bitcast(x)""",
     "wider elements": """x = f32[3] parameter(0)
       ROOT r = c64[3] bitcast(x)""",
+    "elements in two bits": "x = s4[4]{0:E(2)} parameter(0)\n ROOT r = s8[1] bitcast(x)",
+    "memory of a tuple": """x = (f32[2], s32[3]) parameter(0)
+      ROOT r = (f32[2], s32[3]) bitcast(x)""",
+    "an array as a tuple": "x = f32[2] parameter(0)\n ROOT r = (f32[2]) bitcast(x)",
+    "elements in fewer bits than they have": """x = f16[3,2]{1,0:E(4)} parameter(0)
+      ROOT r = f16[3] bitcast(x)""",
     "random truth values": """x = u64[2] parameter(0)
       ROOT r = (u64[2], pred[4]) rng-bit-generator(x), algorithm=rng_default""",
     "rounding to truth values": """x = f32[2] parameter(0)
@@ -49,6 +55,8 @@ DEFINED = {
     "as many bits": "x = f32[4] parameter(0)\n ROOT r = c64[2] bitcast(x)",
     "fewer bits": "x = f32[4] parameter(0)\n ROOT r = f32[1] bitcast(x)",
     "packed": "x = s4[4]{0:E(4)} parameter(0)\n ROOT r = u4[4]{0:E(4)} bitcast(x)",
+    "the same, however it lies": """x = f16[2]{0:E(4)} parameter(0)
+      ROOT r = f16[2]{0:E(4)} bitcast(x)""",
     "nothing": "x = f32[0] parameter(0)\n ROOT r = s8[0,3] bitcast(x)",
 }
 

@@ -95,7 +95,7 @@ def test_limits_of_floats(which):
     assert limits.min_finite_value(which) == smallest
     assert bool(np.isinf(np.float64(limits.max_value(which)))) == which.has_infinity
     assert np.float64(limits.min_value(which)) <= np.float64(limits.min_finite_value(which))
-    assert float(limits.one(which)) == 1
+    assert float(limits.multiplicative_identity(which)) == 1
     if which.has_nan:
         assert np.isnan(np.float64(limits.nan(which)))
     else:
@@ -110,6 +110,10 @@ def test_limits_of_integers(which):
     assert int(limits.min_value(which)) == int(limits.min_finite_value(which)) == info.min
     assert limits.integer_range(which) == (info.min, info.max)
     assert int(limits.zero(which)) == 0
+    every = np.arange(info.min, info.max + 1 if which.bits < 8 else info.min + 8).astype(
+        which.numpy
+    )
+    assert np.array_equal(every * limits.multiplicative_identity(which), every)
     with pytest.raises(UsageError):
         limits.nan(which)
 
@@ -123,8 +127,6 @@ def test_special_limits():
     assert limits.min_value(t.C128) == complex(-np.inf, -np.inf)
     with pytest.raises(UsageError):
         limits.min_finite_value(t.C64)
-    for ask in (limits.zero, limits.one, limits.max_value, limits.nan):
+    for ask in (limits.zero, limits.multiplicative_identity, limits.max_value, limits.nan):
         with pytest.raises(UsageError):
             ask(t.TOKEN)
-    with pytest.raises(UsageError):
-        limits.one(t.S1)

@@ -29,7 +29,10 @@ from hloom.types import limits
 from hloom.types.dtype import PRED, DType
 from hloom.types.shape import shape, tuple_shape
 
-NEUTRAL: dict[str, Callable[[DType], Any]] = {"add": limits.zero, "multiply": limits.one}
+NEUTRAL: dict[str, Callable[[DType], Any]] = {
+    "add": limits.zero,
+    "multiply": limits.multiplicative_identity,
+}
 """What changes nothing, for folds that count what they begin with each time they meet it."""
 REPEATABLE = opcodes(IDEMPOTENT)
 
@@ -61,7 +64,7 @@ def _known_filler(
         return None
     if part.opcode in REPEATABLE or (part.opcode in NEUTRAL and dtype.is_pred):
         return start
-    if part.opcode not in NEUTRAL or dtype.bits == 1:
+    if part.opcode not in NEUTRAL:
         return None
     neutral = NEUTRAL[part.opcode](dtype)
     if start.opcode == "constant" and start.attrs.literal.first() == neutral:

@@ -19,7 +19,7 @@ from hloom.types.dtype import S32, DType
 
 NEUTRAL = {
     "add": limits.zero,
-    "multiply": limits.one,
+    "multiply": limits.multiplicative_identity,
     "maximum": limits.min_value,
     "minimum": limits.max_value,
 }

@@ -15,14 +15,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from math import prod
 
 from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.computation import Computation
 from hloom.ir.entry_layout import with_own_sizes
 from hloom.ir.instruction import Instruction
 from hloom.ir.lapack_calls import LIBRARY
+from hloom.ir.meaning import without_meaning
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
+from hloom.ir.values.slices import Slices
 from hloom.passes.expand.bitcast_expander import bitcasts_of_bytes
 from hloom.passes.facts import fact, no_dead_code
 from hloom.passes.layout.tiled_bitcasts import is_tiled, mean_the_same, untiled
@@ -249,14 +252,25 @@ class _Normalizer:
                 rule="layout-normalization",
                 hint="write it as a bitcast-convert and a transpose",
             )
+        if (error := without_meaning(i)) is not None:
+            raise error
         order = physical_order(after)
         turned = self.turned(x, physical_order(before))
         dims = [after.dims[d] for d in order]
+        if prod(dims) < prod(before.dims):
+            turned = self.first_elements(turned, prod(dims))
         flat = self.append("reshape", turned, shape(after.dtype, dims).with_default_layouts())
         outside = self.turned(flat, _inverse(order))
         self.was[outside] = after  # bitcasts among the readers still mean that
         self.c.replace(i, outside)
         self.c.erase(i)
+
+    def first_elements(self, x: Instruction, count: int) -> Instruction:
+        """The first elements of a row-major value as they lie, in one dimension."""
+        dtype, n = x.shape.dtype, prod(x.shape.dims)
+        flat = self.append("reshape", x, shape(dtype, [n]).with_default_layouts())
+        s = shape(dtype, [count]).with_default_layouts()
+        return self.append("slice", flat, s, slice=Slices.of((0, count, 1)))
 
     def is_final(self, i: Instruction) -> bool:
         """Whether a bitcast gives a value the layout it leaves the program with."""

@@ -27,7 +27,7 @@ from hloom.ir.op import OPS, opcodes
 from hloom.ir.values.padding import Padding
 from hloom.ir.verify.pairs import FOLLOWED_BY
 from hloom.passes.computation_pass import settle
-from hloom.passes.expand.bitcast_expander import bitcasts_of_bytes
+from hloom.passes.expand.bitcast_expander import BitcastExpander, bitcasts_of_bytes
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.facts import fact, no_dead_code
 from hloom.passes.layout.layout_normalization import physical_order
@@ -87,6 +87,9 @@ class SubByteNormalization(Pass):
         result = _bare(result) if is_open else packed_form(result)
         if _is_normal(module, (*parameters, result)):
             return PassResult()
+        # While layouts still say what bitcasts read, which those of packed arrays may not outlive.
+        written_out = BitcastExpander().run(module, threads=threads)
+        fired["bitcasts"] += written_out.fired.total()
         changed = dict.fromkeys(self.forget_sizes(module, fired))
         boundary = _Boundary(Expansion(entry, {}))
         for p, s in zip(entry.parameters, parameters):

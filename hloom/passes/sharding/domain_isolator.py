@@ -52,7 +52,7 @@ class DomainIsolator(Pass):
                     entry = said(i.sharding)
                     if (x, entry) not in domains:
                         domain = Domain(entry=entry, exit=said(x.sharding))
-                        domains[x, entry] = c.add("domain", x, domain=domain)
+                        domains[x, entry] = c.add("domain", x, shape=x.shape, domain=domain)
                         fired["isolated"] += 1
                     i.replace_operand(x, domains[x, entry])
         return PassResult.of(+fired)
