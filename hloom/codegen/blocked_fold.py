@@ -27,6 +27,9 @@ DEEP_RUN = 256
 # The same where registers are left for the sums of the blocks before.
 FEW_RUN = 32
 
+# The same of products by whole tiles, whose sums go through memory when a block ends.
+TILE_RUN = 512
+
 
 class Restart(NamedTuple):
     """How a fold is cut in blocks: what each begins with, and how two results become one."""

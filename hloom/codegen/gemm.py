@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hloom.codegen.affine import ZERO, Affine, constant
-from hloom.codegen.blocked_fold import DEEP_RUN, FEW_RUN, blocked_loop, sum_restart
+from hloom.codegen.blocked_fold import DEEP_RUN, FEW_RUN, TILE_RUN, blocked_loop, sum_restart
 from hloom.codegen.elements import Elements, Index
 from hloom.codegen.epilogue import followed, index_steps
 from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
@@ -243,6 +243,9 @@ class PackedWriter(ProductFinish):
             too_much = b.load(self.packer.corrections, at, (1, width), (width, 1))
             acc = b.binary("subtract", acc, b.broadcast(too_much, (height, width)))
 
+        if self.p.packing.tile_depth:
+            return self._multiply_tiles(a, panels, base, across, acc, k)
+
         def step(x: Affine, total: Value) -> Value:
             at = e.scalar(a.offset.plus(x.times(group * a.depth_stride)))
             left = b.load(a.buffer, at, (height, group), (a.row_stride, 1))
@@ -267,12 +270,34 @@ class PackedWriter(ProductFinish):
         [acc] = blocked_loop(e, depth, (acc,), body, restart, chain=chain, run=run, upper=upper)
         return acc
 
+    def _multiply_tiles(
+        self, a: RowsOfA, panels: Value, base: Affine, across: int, acc: Value, k: Part
+    ) -> Value:
+        """The same by whole tiles; K is filled up with zeros, on both sides."""
+        e, b, packing = self.e, self.b, self.p.packing
+        (height, width), depth, group = acc.shape, packing.tile_depth, packing.group
+
+        def body(x: Affine, total: Value) -> tuple[Value, ...]:
+            at = e.scalar(a.offset.plus(x.times(depth)))
+            left = b.load(a.buffer, at, (height, depth), (a.row_stride, 1))
+            where = e.scalar(base.plus(x.times(depth * across)))
+            shape, strides = (depth // group, group, width), (group * across, 1, group)
+            return (b.dot(total, left, b.load(panels, where, shape, strides)),)
+
+        length = e.indices.quotient(k.length.plus(depth - 1), depth)
+        steps = length.const if length.is_constant else -(-self.packer.depth // depth)
+        upper = None if length.is_constant else e.scalar(length)
+        chain, restart = depth // group, sum_restart(e, [acc])
+        run = TILE_RUN
+        [acc] = blocked_loop(e, steps, (acc,), body, restart, chain=chain, run=run, upper=upper)
+        return acc
+
     # -- what follows
 
     def _finishes_at_once(self) -> bool:
         """Whether what follows is written for whole tiles, straight from registers."""
         p, tiling = self.p, self.tiling
-        if p.rows % tiling.height or p.columns % tiling.width:
+        if p.rows % tiling.height or p.columns % tiling.width or p.packing.tile_depth:
             return False
         after = [x for x in self.emitter.body.instructions if x is not p.anchor]
         return len(after) <= WHOLE_TILE_WORK

@@ -16,6 +16,7 @@ from hloom.codegen.gemm_tiling import (
     packed_tiling,
     result_lanes,
     sum_registers,
+    tiles_of_matrices,
 )
 from hloom.codegen.product import Product
 from hloom.device.device import Device
@@ -55,6 +56,8 @@ def tilings(p: Product, device: Device, is_thorough: bool) -> list[GemmTiling]:
 def _tiles(p: Product, lanes: int, device: Device) -> list[tuple[int, int]]:
     """Rows and vectors of tiles that fit into the registers, those first that waste least and load
     least for each product."""
+    if p.packing.tile_depth:
+        return tiles_of_matrices(p, lanes)
     registers, every = sum_registers(device), device.compute.vector_registers
     if p.of.is_complex:
         registers, every = registers // 2, every // 2

@@ -17,8 +17,9 @@ from hloom.kernel.kernel import Value
 if TYPE_CHECKING:
     from hloom.codegen.gemm_pack import Packer, Part
 
-# Rows of a square that is turned in registers.
+# Rows of a square that is turned in registers, and its columns.
 DEEP = 16
+ACROSS = 8
 
 
 def pack_groups(
@@ -51,7 +52,7 @@ class _Groups:
 
             packer.each(ZERO, count, 1, tile)
 
-        before = [self._clear] if p.depth % self.group else []
+        before = [self._clear] if p.depth % p.packing.step else []
         after = [self._rest] if p.depth % self.group else []
         if p.b_lanes == "k":
             each(*before, self._turned, *after)
@@ -64,10 +65,17 @@ class _Groups:
             each(*after)
 
     def _clear(self, _: Affine, base: Affine) -> None:
-        """Zeros in the last group."""
-        last = self.e.indices.quotient(self.part.length.plus(-1), self.group)
+        """Zeros in the last group, or in the groups of the last tile."""
+        step = self.p.packing.step
+        groups = step // self.group
+        last = self.e.indices.quotient(self.part.length.plus(-1), step)
         zeros = self.b.constant(self.p.b_type, 0, (self.row,))
-        self.b.store(self.panels, self.e.scalar(base.plus(last.times(self.row))), zeros, (1,))
+
+        def clear(k: Affine) -> None:
+            at = base.plus(last.times(groups).plus(k).times(self.row))
+            self.b.store(self.panels, self.e.scalar(at), zeros, (1,))
+
+        self.packer.each(ZERO, constant(groups), 1, clear)
 
     def _straight(self, number: Affine, n: Affine, base: Affine) -> None:
         """A group of rows of a B that is stored along the columns, element by element in turn."""
@@ -90,7 +98,7 @@ class _Groups:
         e, p, group = self.e, self.p, self.group
         length = p.depth if self.part.length.is_constant else self.packer.depth
         wide = min(self.packer.tiling.width, p.columns)
-        across = min(8, wide)
+        across = min(ACROSS, wide)
         deep = min(DEEP, length - length % group)
         if not self.part.length.is_constant:
             # The last part has at least two vectors of sums.
@@ -165,13 +173,13 @@ def column_sums(packer: Packer, panels: Value, count: Affine, part: Part) -> Val
 
 
 def clear_rest_of_a(packer: Packer, scratch: Value, part: Part) -> None:
-    """Zeros in the last group of each row, where K does not fill it."""
-    p, e, b, group = packer.p, packer.e, packer.b, packer.p.packing.group
+    """Zeros in the last group of each row, or in the last tile, where K does not fill it."""
+    p, e, b, group = packer.p, packer.e, packer.b, packer.p.packing.step
     if p.depth % group == 0:
         return
     last = e.indices.quotient(part.length.plus(-1), group)
     height = packer.tiling.height
-    if p.a_lanes == "m":
+    if p.a_lanes == "m" and not p.packing.tile_depth:
         zeros = b.constant(p.a_type, 0, (group * height,))
         b.store(scratch, e.scalar(last.times(group * height)), zeros, (1,))
         return
@@ -200,3 +208,26 @@ def columns_in_groups(packer: Packer, scratch: Value, m: Affine, part: Part) -> 
         # Its place is that of the last group, and how far it is behind the full ones.
         place = even.times(height).plus(even.times(-1))
         packer.each(even, part.length, 1, lambda k: some(k, 1, place.plus(k)))
+
+
+def rows_from_columns(packer: Packer, scratch: Value, m: Affine, part: Part) -> None:
+    """Rows along K of an A that is stored along its rows: small squares are turned in registers."""
+    p, e, b = packer.p, packer.e, packer.b
+    start, high = part.start(p.depths), packer.tiling.height
+    least = part.length.const if part.length.is_constant else min(DEEP, p.packing.step)
+    deep = max(d for d in (DEEP, 8, 4, 2, 1) if d <= least)
+    if len(p.depths) > 1:  # a square stays within the last digit
+        deep = max(d for d in (16, 8, 4, 2, 1) if p.depths[-1] % d == 0 and d <= deep)
+
+    def square(k: Affine) -> None:
+        def some(r: Affine) -> None:
+            e.tile = (ACROSS, deep)
+            row = m.plus(r).plus(e.indices.lane(0, ACROSS, 2))
+            depth = start.plus(k).plus(e.indices.lane(1, deep, 2))
+            value = p.packed_a(e, packer.batch, row, e.indices.digits(depth, p.depths))
+            at = r.times(packer.a_stride).plus(k)
+            b.store(scratch, e.scalar(at), b.broadcast(value, e.tile), (packer.a_stride, 1))
+
+        packer.each(ZERO, constant(high), ACROSS, some)
+
+    packer.each(ZERO, part.length, deep, square)

@@ -20,6 +20,7 @@ from hloom.codegen.gemm_groups import (
     column_sums,
     columns_in_groups,
     pack_groups,
+    rows_from_columns,
 )
 from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product, Read
@@ -72,8 +73,8 @@ class Packer(Runs):
         self.first_tile = ZERO
         self.corrections: Value | None = None
         self.depth = tiling.piece * prod(p.depths[tiling.split + 1 :])
-        size, group = p.element_bytes, p.packing.group
-        padded = -(-self.depth // group) * group
+        size, group, step = p.element_bytes, p.packing.group, p.packing.step
+        padded = -(-self.depth // step) * step
         # Rows or panels that are powers of two apart would all want the same places of the cache.
         self.a_stride = padded + (tiling.lanes * group if padded * size % 1024 == 0 else 0)
         self.panel = padded * tiling.width
@@ -288,6 +289,9 @@ class Packer(Runs):
             return RowsOfA(source, at, along_rows, along_k)
         if p.packing.group > 1:
             clear_rest_of_a(self, scratch, part)
+        if p.a_lanes == "m" and p.packing.tile_depth:
+            rows_from_columns(self, scratch, m, part)
+            return RowsOfA(scratch, ZERO, self.a_stride, 1)
         if p.a_lanes == "m" and p.packing.group > 1:
             columns_in_groups(self, scratch, m, part)
             return RowsOfA(scratch, ZERO, p.packing.group, tiling.height)

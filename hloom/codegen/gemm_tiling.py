@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from math import prod
 
+from hloom.codegen.packing import TILE_LINES
 from hloom.codegen.product import Product
 from hloom.device.device import Device
 from hloom.kernel.kernel import SCRATCH_BYTES, STACK_LIMIT
@@ -87,9 +88,9 @@ class GemmTiling:
         if self.form == "direct":
             return -(-p.rows // self.height) * tile * self.panels * size
         depth = self.piece * prod(p.depths[self.split + 1 :])
-        packed = 0 if p.b_panels else self.panels * (depth + p.packing.group) * self.width
+        packed = 0 if p.b_panels else self.panels * (depth + p.packing.step) * self.width
         if p.direct_a is None:
-            packed += self.height * (depth + self.lanes * p.packing.group)
+            packed += self.height * (depth + self.lanes * p.packing.step)
         partial = tile if depth == p.depth else self.row_tiles * self.panels * tile
         return packed * element + partial * size
 
@@ -105,6 +106,8 @@ class GemmTiling:
             return p.tiling
         costs = device.costs
         lanes = result_lanes(p, device)
+        if p.packing.tile_depth:
+            return packed_tiling(p, lanes, device)
         if p.b_panels:
             is_few = p.row_groups == 1 and p.rows <= costs.few_direct_rows
             if is_few and p.packing.group == 1:
@@ -283,6 +286,9 @@ def _cost(
     tiles = p.row_groups * -(-p.rows // height)
     rows = -(-tiles // chunks) * height
     work = rows * panels * vectors / p.packing.group
+    if p.packing.tile_depth:
+        # A tile takes a cycle for each of its rows, vectors half of one for each multiply-add.
+        work *= 2 * p.packing.group / p.packing.tile_depth
     copied = costs.copied_cycles if p.b_lanes == "n" else costs.turned_cycles
     pack_b = panels * vectors * (costs.load_cycles if p.b_panels else copied)
     piece = share_bytes(device, PANEL_SHARE) // (panels * vectors * device.compute.vector_bytes)
@@ -310,6 +316,8 @@ def _tile(
 ) -> tuple[int, int]:
     """Rows and vectors of a tile: the shape that wastes least and loads least. Beside the sums a
     vector of B for each column of vectors, and one of A, are in registers."""
+    if p.packing.tile_depth:
+        return tiles_of_matrices(p, lanes)[0]
     best, least = (1, 1), None
     for vectors in (2, 3, 4, 1):
         if vectors > 1 and (vectors - 1) * lanes >= p.columns:
@@ -329,6 +337,20 @@ def _tile(
     return best
 
 
+def tiles_of_matrices(p: Product, lanes: int) -> list[tuple[int, int]]:
+    """Rows and vectors of tiles that are one or two tiles of the device's matrices high and wide,
+    those first that waste least and load least for each product."""
+    costs = {}
+    for down in (2, 1):
+        for across in (2, 1):
+            height, width = down * TILE_LINES, across * lanes
+            if height > p.rows or (p.b_panels and p.b_panels.width % width):
+                continue
+            area = -(-p.rows // height) * height * -(-p.columns // width) * width
+            costs[height, across] = area * (1 + (down + across) / (down * across))
+    return sorted(costs, key=lambda tile: costs[tile])
+
+
 def _cut(p: Product, most: int, lanes: int) -> tuple[int, int, int]:
     """Where K is cut: the digit, how many of it make a part, and how many parts there are."""
     if p.depth <= most:
@@ -342,8 +364,9 @@ def _cut(p: Product, most: int, lanes: int) -> tuple[int, int, int]:
     piece = -(-size // parts)
     if split == len(p.depths) - 1 and parts > 1:
         # Packing goes in whole vectors; the last part must have one.
-        piece = -(-piece // (2 * lanes)) * 2 * lanes
-        while 0 < size % piece < 2 * lanes:
-            piece += 2 * lanes
+        least = max(2 * lanes, p.packing.step)
+        piece = -(-piece // least) * least
+        while 0 < size % piece < least:
+            piece += least
         piece = min(piece, size)
     return split, piece, prod(p.depths[:split]) * -(-size // piece)

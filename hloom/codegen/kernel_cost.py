@@ -256,6 +256,10 @@ class _Counter:
     def _dot(self, op: Op, own: Cycles) -> None:
         total, left, right = op.operands
         rows, depth = left.shape
+        if len(right.shape) == 3:  # by whole tiles
+            rates = dict(self.device.compute.matrix_operations_per_cycle)
+            own.add("arithmetic", 2.0 * rows * depth * total.shape[1] / rates[left.dtype.name], 1.0)
+            return
         count = rows * depth * self.vectors(right.shape[1:], total.dtype)
         each = self.device.compute.operations_each_cycle(left.dtype.name) / 2
         lanes = self.vector / max(total.dtype.size_bytes, 1)

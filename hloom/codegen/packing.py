@@ -25,6 +25,14 @@ class Packing(NamedTuple):
     b: DType | None = None
     group: int = 1
     biased: bool = False
+    tile_depth: int = 0
+    """Elements of K that the device multiplies at once, where it multiplies whole tiles."""
+
+    @property
+    def step(self) -> int:
+        """Elements of K that are multiplied by one instruction; what is packed is filled up to a
+        multiple."""
+        return self.tile_depth or self.group
 
     @property
     def a_read(self) -> DType | None:
@@ -36,14 +44,33 @@ WIDE = Packing()
 """Operands in the type of the sums, one element of K at a time."""
 
 
+TILE_LINES = 16
+"""Rows and columns of a tile. With fewer than that of either, and a K that does not fill half of
+one, vectors are faster."""
+
+
 def packing_of(
-    a: Instruction, b: Instruction, sums: DType, leaves: set[Instruction], device: Device | None
+    a: Instruction,
+    b: Instruction,
+    sums: DType,
+    leaves: set[Instruction],
+    device: Device | None,
+    sizes: tuple[int, int, int] = (0, 0, 0),
 ) -> Packing:
     """How operands are packed for the device's instructions, if there is one for types that hold
-    what they are computed from exactly."""
+    what they are computed from exactly. `sizes`: rows, columns and K; whole tiles are for products
+    that fill some."""
     if device is None:
         return WIDE
     left, right = [exact_source(x, leaves).shape.dtype for x in (a, b)]
+    for first, second, depth in device.compute.matrix_tiles:
+        types, (rows, columns, k) = (dtype(first), dtype(second)), sizes
+        if sums.name != ("f32" if types[0].is_floating else "s32"):
+            continue
+        if min(rows, columns) < TILE_LINES or 2 * k < depth:
+            continue
+        if holds(types[0], left) and holds(types[1], right):
+            return Packing(*types, 4 // types[0].size_bytes, tile_depth=depth)
     for first, second, group in device.compute.dot_products:
         types = dtype(first), dtype(second)
         wide_name = "f32" if types[0].is_floating else "s32"

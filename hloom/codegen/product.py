@@ -134,8 +134,12 @@ def dot_product(
         )
     if swapped:
         left, right = right, left
-    packing = packing_of(left.array, right.array, of, leaves, device)
+    depth = lhs.shape.dims[a.lhs_contracting_dims[0]]
+    sizes = (left.size, right.size, depth)
+    packing = packing_of(left.array, right.array, of, leaves, device, sizes)
     panels = right.panels(leaves, packing.group, packing.b or of)
+    if panels and depth % packing.step:  # there are no zeros behind them
+        packing = packing_of(left.array, right.array, of, leaves, device)
 
     def index(e: Elements, b: Affine, m: Affine, n: Affine) -> Index:
         return (*e.indices.digits(b, batches), *((n, m) if swapped else (m, n)))
@@ -146,7 +150,7 @@ def dot_product(
         prod(batches),
         left.size,
         right.size,
-        (lhs.shape.dims[a.lhs_contracting_dims[0]],),
+        (depth,),
         left.reader(batches, packing.a_read or of),
         right.reader(batches, packing.b or of),
         index,
@@ -231,7 +235,9 @@ class _Side:
         if self.array.shape.dtype is not (packing.a or of) or of.is_complex:
             return None
         depth, group = self.array.shape.dims[self.contracted], packing.group
-        if group > 1 and (strides[self.contracted] != 1 or depth % group or depth == group):
+        if depth % packing.step:
+            return None
+        if group > 1 and (strides[self.contracted] != 1 or depth == group):
             return None
         if strides[self.contracted] != 1 and strides[self.free] != 1:
             return None

@@ -62,7 +62,10 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
     of = accumulator_type(i.shape.dtype)
     if _is_filter(i):
         return _filter(i, of)
-    packing = packing_of(lhs, rhs, of, leaves, device)
+    depth = prod([w.size for w in dims]) * features
+    packing = packing_of(lhs, rhs, of, leaves, device, (images * prod(out), outputs, depth))
+    if features % packing.step:  # tiles, and groups, stay within a place of the window
+        packing = packing_of(lhs, rhs, of, leaves, device)
     if features % packing.group:
         packing = WIDE
     if packing.group > 1:

@@ -45,6 +45,9 @@ class Compute:
     dot_products: tuple[tuple[str, str, int], ...] = ()
     """Instructions of the vectors that multiply narrow elements and add up neighbours: the types of
     both operands, and how many products go to each sum (`["bf16", "bf16", 2]`)."""
+    matrix_tiles: tuple[tuple[str, str, int], ...] = ()
+    """Types of operands of which one instruction multiplies tiles of 16 rows by 16 columns, and
+    elements of K at a time (AMX: `["bf16", "bf16", 32]`)."""
     scratchpad_bytes: int = 0
     """Memory that the code itself manages, for each unit (a GPU's shared memory)."""
 

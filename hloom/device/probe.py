@@ -15,6 +15,7 @@ from hloom.device.costs import Costs
 from hloom.device.device import Cache, Compute, Device, Engine, MemorySpace
 
 DEFAULT_CLOCK_HZ = 2.6e9
+TILE_COLUMNS = 16
 DEFAULT_MEMORY_BYTES = 8 << 30
 DEFAULT_CACHES = (
     Cache(level=1, size_bytes=32 << 10),
@@ -33,12 +34,14 @@ def probed_cpu(
     name: str = "host",
     operations_per_lane: float = 4.0,
     dot_products: tuple[tuple[str, str, int], ...] = (),
+    matrix_tiles: tuple[tuple[str, str, int], ...] = (),
     root: Path = Path("/"),
 ) -> Device:
     """This machine, of which `units` cores may be used. `root` holds proc/ and sys/.
 
     `operations_per_lane`: of floats in a cycle; 4 are two pipes of multiply-adds.
     `dot_products`: as `Compute` has them; they run at the rate of multiply-adds.
+    `matrix_tiles`: as `Compute` has them; one takes as many cycles as it has rows.
     """
     costs, clock_hz = Costs(), _clock_hz(root) or DEFAULT_CLOCK_HZ
     lanes = vector_bytes // 4
@@ -46,13 +49,16 @@ def probed_cpu(
     rates = {"f32": rate, "f64": rate / 2}
     for *types, group in dot_products:  # of either operand: the other is turned into its like
         rates |= dict.fromkeys(map(str, types), rate * group)
+    tiled = {a: 2.0 * TILE_COLUMNS * depth for a, _, depth in matrix_tiles}
     compute = Compute(
         units=units,
         clock_hz=clock_hz,
         vector_bytes=vector_bytes,
         vector_registers=vector_registers,
         operations_per_cycle=tuple(sorted(rates.items())),
+        matrix_operations_per_cycle=tuple(sorted(tiled.items())),
         dot_products=dot_products,
+        matrix_tiles=matrix_tiles,
     )
     memory = MemorySpace(
         id=0,

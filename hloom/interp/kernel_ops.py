@@ -180,7 +180,7 @@ def _dot(op: Op) -> Run:
 
     def run(*values: Array) -> Array:
         acc, a, b = (enter(x, t) for x, t in zip(values, types))
-        result = acc + np.matmul(a, b)
+        result = acc + np.matmul(a, b.reshape(len(b), a.shape[-1], b.shape[-1]))
         return narrowed(result, dtype) if dtype.is_integral else _rounded(result, dtype)
 
     return run

@@ -23,7 +23,7 @@ Operations (`OPCODES` lists them with operand and block counts):
 | concatenate | x... | axis | tiles joined |
 | reduce | x | axis, kind | the axis folded by add, multiply, minimum, maximum, and, or, xor |
 | scan | x | axis, kind, reverse | inclusive running fold along the axis |
-| dot | acc a b | | acc[M,N] + a[M,K] b[K,N], in the type of acc |
+| dot | acc a b | | acc[M,N] + a[M,K] b[K,N], in the type of acc; b also as [K/g,g,N] |
 | load | buffer offset [mask other] | strides, far | the tile at offset; `other` where not mask |
 | store | buffer offset value [mask] | strides, nontemporal | nothing |
 | gather | buffer offsets [mask other] | | elements at a tile of offsets |

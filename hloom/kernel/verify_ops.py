@@ -272,8 +272,8 @@ def _scan(op: Op) -> Type:
 
 def _dot(op: Op) -> Type:
     acc, a, b = (x.type for x in op.operands)
-    if [len(t.shape) for t in (acc, a, b)] != [2, 2, 2] or (
-        acc.shape != (a.shape[0], b.shape[1]) or a.shape[1] != b.shape[0]
+    if [len(t.shape) for t in (acc, a, b)] not in ([2, 2, 2], [2, 2, 3]) or (
+        acc.shape != (a.shape[0], b.shape[-1]) or a.shape[1] != prod(b.shape[:-1])
     ):
         raise BrokenRule(f"{acc} + {a} * {b}: the shapes do not fit", "kernel-shape")
     kinds = {CLASS[t.dtype] for t in (acc, a, b)}

@@ -21,6 +21,7 @@ from hloom.codegen.llvm.lower_gather import GATHER
 from hloom.codegen.llvm.lower_memory import MEMORY, planes_of_scratch
 from hloom.codegen.llvm.lower_shape import SHAPE
 from hloom.codegen.llvm.lower_state import Freedom, Handler, KernelLowering
+from hloom.codegen.llvm.lower_tiles import configure, has_tiles, release
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.moved import moved_as_bits
 from hloom.codegen.llvm.values import V
@@ -48,10 +49,15 @@ def lower_function(
         place = e.gep(args, size * number)
         low.rows[param.value] = [e.load(place, "ptr", align=size, invariant=True)]
     _look_ahead(low)
+    is_tiled = has_tiles(kernel)
+    if is_tiled:
+        configure(low)
     with _steps(e, kernel.grid, begin, end) as indices:
         for value, index in zip(kernel.body.arguments, indices):
             low.rows[value] = [index]
         lower_block(low, kernel.body)
+    if is_tiled:
+        release(low)
     if low.nontemporal and machine.is_x86:
         e.line("call void @llvm.x86.sse.sfence()")
     e.ret()

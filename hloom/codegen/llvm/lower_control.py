@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hloom.codegen.llvm.lower_state import Handler, Joined, KernelLowering, Rows
+from hloom.codegen.llvm.lower_tiles import Tiles, loop_of_tiles
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Block, Op, Value
 
@@ -59,6 +60,17 @@ def for_(lower_block: LowerBlock) -> Handler:
             return
         if step <= 0:
             raise low.refuse(op, f"has the step {step}", "count upwards")
+        tiled = loop_of_tiles(block)
+        if tiled is not None:
+            tiles = Tiles(low, tiled)
+            tiles.begin(low.of(carried[0]))
+            with e.loop(begin, end, e.const("i64", step), (), trips is not None) as loop:
+                low.rows[block.arguments[0]] = [loop.index]
+                low.tiles[tiled] = tiles
+                lower_block(low, block)
+                loop.next([])
+            low.rows[op.results[0]] = tiles.end()
+            return
         initial = _flat(low, carried)
         with e.loop(begin, end, e.const("i64", step), initial, trips is not None) as loop:
             low.rows[block.arguments[0]] = [loop.index]

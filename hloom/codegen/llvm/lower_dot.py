@@ -18,6 +18,7 @@ from hloom.codegen.llvm.lower_memory import load_rows, load_tile
 from hloom.codegen.llvm.lower_shape import lane
 from hloom.codegen.llvm.lower_state import Handler, Joined, KernelLowering, Rows, storage_of
 from hloom.codegen.llvm.lower_storage import address, from_storage
+from hloom.codegen.llvm.lower_tiles import can_defer, dot_of_tiles, is_tiled
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Block, Op, Value
 from hloom.types.dtype import DType
@@ -32,7 +33,8 @@ def find_deferred(block: Block, uses: dict[Value, int]) -> dict[Value, Op]:
     pending: dict[Value, Op] = {}
     for op in block.ops:
         if op.opcode == "load":
-            if len(op.operands) == 2 and uses.get(op.result) == 1 and len(op.result.shape) == 2:
+            is_matrix = len(op.result.shape) == 2 or can_defer(op)
+            if len(op.operands) == 2 and uses.get(op.result) == 1 and is_matrix:
                 pending[op.result] = op
         elif op.opcode == "bitcast-convert":
             if op.operands[0] in pending and uses.get(op.result) == 1:
@@ -49,6 +51,8 @@ def find_deferred(block: Block, uses: dict[Value, int]) -> dict[Value, Op]:
 def dot(low: KernelLowering, op: Op) -> Rows:
     """acc[M,N] + a[M,K] b[K,N], in the type of acc."""
     acc, a, b = op.operands
+    if is_tiled(op):
+        return dot_of_tiles(low, op)
     if len(acc.shape) != 2 or len(a.shape) != 2 or len(b.shape) != 2:
         raise low.refuse(op, "takes three tiles of rank 2", "reshape them")
     (height, width), depth, dtype = acc.shape, a.shape[1], acc.dtype

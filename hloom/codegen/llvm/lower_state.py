@@ -69,6 +69,7 @@ class KernelLowering:
         "planes",
         "rows",
         "stack",
+        "tiles",
         "written_out",
         "yielded",
     )
@@ -83,6 +84,8 @@ class KernelLowering:
         self.yielded: set[Value] = set()
         """What blocks yield: sums that loops carry, which keep their excess precision."""
         self.known_widths: dict[int, tuple[int, ...]] = {}
+        self.tiles: dict[Op, Any] = {}
+        """Dots whose sums the loop around them holds in tile registers."""
         self.written_out = 0
         """Instructions that were written for functions of `math`."""
         self.stack = 0

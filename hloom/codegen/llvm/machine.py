@@ -18,7 +18,7 @@ from typing import Any
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.emission import EmissionError, Settings, emitter
-from hloom.codegen.llvm.required_features import is_known, required_features
+from hloom.codegen.llvm.required_features import is_known, may_use_tiles, required_features
 from hloom.codegen.llvm.triple import full_triple
 from hloom.program.program import system_of
 
@@ -285,7 +285,10 @@ def _llvm() -> Any:
 @lru_cache(maxsize=1)
 def _host() -> tuple[str, str, str]:
     llvm = _llvm()
-    features = llvm.get_host_cpu_features().flatten(sort=True)
+    names = llvm.get_host_cpu_features()
+    if names.get("amx-tile") and not may_use_tiles():
+        names.update({name: False for name in names if name.startswith("amx-")})
+    features = names.flatten(sort=True)
     return llvm.get_default_triple(), llvm.get_host_cpu_name(), features
 
 

@@ -9,6 +9,7 @@ LLVM may know a feature that no loader could ask for.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Final
 
 X86: Final = frozenset(
@@ -88,3 +89,14 @@ def _implied(cpu: str) -> set[str]:
         if not cpu or cpu in names.split():
             return features_
     return {f"cpu {cpu}"}
+
+
+def may_use_tiles() -> bool:
+    """Whether Linux lets this process use tile registers: it must have asked
+    (Documentation/arch/x86/xstate.rst). Who loads code asks again (runtime/native/processor.cc).
+    """
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    try:
+        return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
+    except (OSError, AttributeError):
+        return False

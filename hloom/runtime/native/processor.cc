@@ -13,6 +13,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -41,11 +43,24 @@ uint64_t saved_registers() {
   return uint64_t{high} << 32 | low;
 }
 
+// Linux lets a process use tile registers only after it has asked, since they make what it saves of
+// a thread 8 KiB larger (Documentation/arch/x86/xstate.rst). Asking again changes nothing.
+bool may_use_tiles() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 // What a processor has is asked once: under a hypervisor every question takes microseconds.
 struct Question {
   uint32_t leaf, part;
 };
 constexpr Question kQuestions[] = {{1, 0}, {7, 0}, {7, 1}, {0x1e, 1}, {0x24, 0}, {0x80000001u, 0}};
+
+constexpr uint64_t kNone = 0, kYmm = 0x6, kZmm = 0xe6, kTiles = 0x60000, kApx = 0x80000;
 
 struct Known {
   Answer answers[std::size(kQuestions)];
@@ -54,6 +69,7 @@ struct Known {
   Known() {
     for (size_t k = 0; k < std::size(kQuestions); ++k)
       answers[k] = asked(kQuestions[k].leaf, kQuestions[k].part);
+    if ((saved & kTiles) == kTiles && !may_use_tiles()) saved &= ~kTiles;
   }
   Answer at(uint32_t leaf, uint32_t part) const {
     for (size_t k = 0; k < std::size(kQuestions); ++k)
@@ -65,7 +81,6 @@ struct Known {
 // Where the processor says whether it has a feature, and which registers the system must save for
 // it (Intel's manual, 2A, CPUID; AMD's, 3, appendix E).
 enum Register : uint8_t { kEax, kEbx, kEcx, kEdx };
-constexpr uint64_t kNone = 0, kYmm = 0x6, kZmm = 0xe6, kTiles = 0x60000, kApx = 0x80000;
 
 struct Bit {
   char feature[20];  // in place: a pointer is 8 bytes, and 24 of relocation

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from hloom.codegen.llvm.dot_products import dot_products
 from hloom.codegen.llvm.machine import Machine
+from hloom.codegen.llvm.matrix_tiles import matrix_tiles
 from hloom.device.device import Device
 from hloom.device.known import known_device, known_names
 from hloom.device.probe import probed_cpu
@@ -35,8 +37,17 @@ def _described(machine: Machine, cores: int, root: Path) -> Device:
         name=machine.cpu or machine.architecture,
         operations_per_lane=operations,
         dot_products=tuple([(d.a, d.b, d.group) for d in dot_products(machine)]),
+        matrix_tiles=tuple([(t.a, t.b, t.depth) for t in matrix_tiles(machine)]),
         root=root,
     )
+
+
+@lru_cache(maxsize=16)
+def without_tiles(device: Device) -> Device:
+    """The same device for code that others load, who may not have asked the system for its tile
+    registers."""
+    compute = replace(device.compute, matrix_tiles=(), matrix_operations_per_cycle=())
+    return replace(device, compute=compute)
 
 
 ELSEWHERE = Path("/nonexistent")

@@ -21,7 +21,12 @@ def packed_matrix(device: Device, i: Instruction) -> Matrix | None:
     if family.name != "product" or p.batch != 1 or p.of.is_complex:
         return None
     x, group = p.b_array, p.packing.group
-    if x is None or p.b_panels is not None or x.shape.dtype is not p.b_type or p.depth % group:
+    if (
+        x is None
+        or p.b_panels is not None
+        or x.shape.dtype is not p.b_type
+        or p.depth % p.packing.step
+    ):
         return None
     if group > 1 and GemmTiling.of(p, device).form != "packed":
         return None

@@ -35,7 +35,7 @@ from hloom.runtime.crash_notes import CrashNotes
 from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import least_memory_order, order_as_it_stands, stated_order
 from hloom.targets.cpu.apart import kept_apart
-from hloom.targets.cpu.device import device_of
+from hloom.targets.cpu.device import device_of, without_tiles
 from hloom.targets.cpu.foreign_spaces import keep_foreign_spaces_here
 from hloom.targets.cpu.leaves import parameters_of, results_of
 from hloom.targets.cpu.lowering import Lowering, UnsupportedError
@@ -113,7 +113,8 @@ class CpuTarget:
     def device(self) -> Device:
         """What kernels are cut for: the one that was named, or the processor at hand, of which this
         process may use some cores."""
-        return self.kernel_device or device_of(self.machine, granted_threads())
+        device = self.kernel_device or device_of(self.machine, granted_threads())
+        return without_tiles(device) if self.is_ahead else device
 
     @property
     def memories(self) -> tuple[MemorySpace, ...]:

@@ -1,0 +1,156 @@
+"""Dots of whole tiles: sums in tile registers while K goes by, in rows of vectors before and after.
+
+A dot whose right operand has rank 3, `[groups of K, neighbours, columns]`, is one of these. In a
+loop that carries nothing but its sums they stay in tile registers from one step to the next: two
+by two tiles of sums, two of each operand, eight registers in all.
+"""
+
+from __future__ import annotations
+
+from hloom.codegen.llvm.lower_state import KernelLowering, Rows, storage_of
+from hloom.codegen.llvm.lower_storage import address
+from hloom.codegen.llvm.matrix_tiles import ROW_BYTES, ROWS, MatrixTile, configuration, matrix_tiles
+from hloom.codegen.llvm.values import V
+from hloom.kernel.kernel import Block, Kernel, Op, ops_of
+
+SUMS, LEFT, RIGHT = 0, 4, 6
+"""The first tile register of each."""
+SUM_BYTES = 4
+
+
+def has_tiles(kernel: Kernel) -> bool:
+    """Whether a kernel multiplies whole tiles."""
+    return any(is_tiled(op) for op in ops_of(kernel.body))
+
+
+def is_tiled(op: Op) -> bool:
+    """Whether an op is a dot of whole tiles."""
+    return op.opcode == "dot" and len(op.operands[2].shape) == 3
+
+
+def configure(low: KernelLowering) -> None:
+    """Tells the processor, once for a call of the kernel, what its tile registers hold."""
+    e = low.e
+    e.line(f"call void @llvm.x86.ldtilecfg({e.table(configuration()).typed})")
+
+
+def release(low: KernelLowering) -> None:
+    """Gives the tile registers back, which the system would save at every switch."""
+    low.e.line("call void @llvm.x86.tilerelease()")
+
+
+def loop_of_tiles(block: Block) -> Op | None:
+    """The dot of whole tiles whose sums are all that the block of a loop carries, if it is one."""
+    if len(block.arguments) != 2:
+        return None
+    sums = block.arguments[1]
+    dots = [op for op in block.ops if is_tiled(op)]
+    if len(dots) != 1 or dots[0].operands[0] is not sums:
+        return None
+    uses = sum([op.operands.count(sums) for op in block.ops])
+    results = sum([op.operands.count(dots[0].result) for op in block.ops])
+    is_straight = not any(op.blocks for op in block.ops)
+    is_carried = block.ops[-1].operands == dots[0].results
+    return dots[0] if is_straight and is_carried and uses == results == 1 else None
+
+
+def dot_of_tiles(low: KernelLowering, op: Op) -> Rows:
+    """One such dot, by itself or as a step of the loop that holds its sums."""
+    if op in low.tiles:
+        low.tiles[op].step(op)
+        return []
+    tiles = Tiles(low, op)
+    tiles.begin(low.of(op.operands[0]))
+    tiles.step(op)
+    return tiles.end()
+
+
+class Tiles:
+    """The sums of one dot, in tile registers between `begin` and `end`."""
+
+    def __init__(self, low: KernelLowering, op: Op) -> None:
+        self.low, self.e, self.op = low, low.e, op
+        self.height, self.width = op.operands[0].shape
+        self.instruction = self._instruction()
+        self.across = self.width // ROWS
+        self.down = self.height // ROWS
+        self.place = self.e.lent(self.height * self.width * SUM_BYTES)
+
+    def _instruction(self) -> MatrixTile:
+        acc, a, b = self.op.operands
+        types = (a.dtype.name, b.dtype.name, acc.dtype.name)
+        for t in matrix_tiles(self.low.machine):
+            groups, group, columns = b.shape
+            if (t.a, t.b, t.sums) == types and (groups * group, a.shape[1]) == (t.depth, t.depth):
+                if self.height in (ROWS, 2 * ROWS) and columns in (ROWS, 2 * ROWS):
+                    return t
+        raise self.low.refuse(self.op, f"of tiles of {types} is no instruction of this machine")
+
+    def _call(self, name: str, *operands: V | int) -> None:
+        """An intrinsic; numbers are tile registers, or bytes behind an address."""
+        texts = [x.typed if isinstance(x, V) else f"i8 {x}" for x in operands]
+        self.e.line(f"call void @llvm.{name}({', '.join(texts)})")
+
+    def _sums(self) -> list[tuple[int, int, int]]:
+        """Register, row and column of each tile of sums."""
+        return [
+            (SUMS + i * self.across + j, i, j) for i in range(self.down) for j in range(self.across)
+        ]
+
+    def _place(self, i: int, j: int) -> V:
+        return self.e.gep(self.place, (i * self.width + j) * ROWS * SUM_BYTES)
+
+    def begin(self, rows: Rows) -> None:
+        """The sums begin as these rows are."""
+        if all(row.value == 0 for row in rows):
+            for register, _, _ in self._sums():
+                self._call("x86.tilezero", register)
+            return
+        e = self.e
+        for m, row in enumerate(rows):
+            at = m * self.width * SUM_BYTES
+            for part in self.low.parts(row):
+                e.store(part, e.gep(self.place, at), align=SUM_BYTES)
+                at += part.lanes * SUM_BYTES
+        stride = e.const("i64", self.width * SUM_BYTES)
+        for register, i, j in self._sums():
+            self._call("x86.tileloadd64", register, self._place(i, j), stride)
+
+    def step(self, op: Op) -> None:
+        """Add one dot's products."""
+        low, e, (_, a, b) = self.low, self.e, op.operands
+        left, right = low.deferred[a], low.deferred[b]
+        size = a.dtype.size_bytes
+        base, stride = address(low, *left.operands), left.attrs["strides"][0] * size
+        for i in range(self.down):
+            place = e.gep(base, i * ROWS * stride)
+            self._call("x86.tileloadd64", LEFT + i, place, e.const("i64", stride))
+        base, stride = address(low, *right.operands), right.attrs["strides"][0] * size
+        for j in range(self.across):
+            place = e.gep(base, j * ROW_BYTES)
+            self._call("x86.tileloadd64", RIGHT + j, place, e.const("i64", stride))
+        for register, i, j in self._sums():
+            self._call(self.instruction.intrinsic, register, LEFT + i, RIGHT + j)
+
+    def end(self) -> Rows:
+        """The sums, as rows."""
+        low, e, dtype = self.low, self.e, self.op.operands[0].dtype
+        stride = e.const("i64", self.width * SUM_BYTES)
+        for register, i, j in self._sums():
+            self._call("x86.tilestored64", register, self._place(i, j), stride)
+        rows: Rows = []
+        widths = low.widths(self.width) or (self.width,)
+        for m in range(self.height):
+            at, parts = m * self.width * SUM_BYTES, []
+            for lanes in widths:
+                place = e.gep(self.place, at)
+                parts.append(e.load(place, storage_of(dtype), lanes, align=SUM_BYTES))
+                at += lanes * SUM_BYTES
+            rows.append(low.joined(parts))
+        return rows
+
+
+def can_defer(op: Op) -> bool:
+    """Whether a dot emits this load itself as an operand of rank 3."""
+    shape, strides = op.result.shape, op.attrs["strides"]
+    return len(shape) == 3 and strides[1:] == (1, shape[1])

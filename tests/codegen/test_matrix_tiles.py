@@ -1,0 +1,207 @@
+"""Products by whole tiles (AMX), with the instructions written out where the processor has none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.codegen.llvm import machine as machines
+from hloom.codegen.llvm.machine import Machine, assembly_text
+from hloom.codegen.llvm.matrix_tiles import configuration, matrix_tiles
+from hloom.executable import Executable
+from hloom.ir.copy import copy_module
+from hloom.targets.cpu.device import device_of
+from hloom.targets.cpu.target import CpuTarget
+from hloom.types.dtype import BY_NAME
+from tests.codegen.emulated_tiles import machine_with_tiles, tiles_emulated
+from tests.codegen.products import TOLERANCE, distinct
+from tests.codegen.test_narrow_products import ORDERS, module
+
+pytestmark = pytest.mark.skipif(
+    not (Machine.host().is_x86 and Machine.host().has_avx512), reason="for vectors of 64 bytes"
+)
+
+
+def compiled(text: str, is_ahead: bool = False) -> tuple[Executable, hloom.Module]:
+    parsed = hloom.parse(text)
+    with tiles_emulated() as machine:
+        target = CpuTarget(machine, is_ahead=is_ahead)
+        return Executable(target.compile(copy_module(parsed)), threads=2), parsed
+
+
+def is_tiled(executable: Executable) -> bool:
+    kernels = executable.as_text("kernels")
+    return any(
+        f" : {of}[16,{group}," in kernels for of, group in (("bf16", 2), ("s8", 4), ("u8", 4))
+    )
+
+
+def agrees(text: str, of: str, tiled: bool = True) -> None:
+    """Compiled with tiles (or not) and run, it gives what the interpreter gives."""
+    executable, parsed = compiled(text)
+    assert is_tiled(executable) == tiled
+    parameters = [i for i in parsed.entry.instructions if i.opcode == "parameter"]
+    arguments = [distinct(p.shape.dtype.numpy, p.shape.dims, n) for n, p in enumerate(parameters)]
+    found = np.asarray(executable(*arguments))
+    wanted = np.asarray(hloom.evaluate(parsed, *arguments).array)
+    if of not in TOLERANCE:
+        np.testing.assert_array_equal(found, wanted)
+        return
+    error = np.abs(found.astype(np.float64) - wanted.astype(np.float64)).max()
+    assert error <= TOLERANCE[of] * np.abs(wanted.astype(np.float64)).max()
+
+
+SIZES = [
+    (16, 32, 16),  # one tile
+    (32, 64, 32),
+    (31, 33, 17),  # K is filled up, tiles are moved back
+    (33, 83, 49),
+    (64, 40, 64),
+    (129, 4096, 65),  # sums in blocks
+    (1030, 3001, 47),  # K in parts, the last one shorter
+    (300, 777, 123),
+]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_bf16(size: tuple[int, int, int], order: str) -> None:
+    agrees(module(size, order, ("bf16", "bf16", "f32")), "f32")
+
+
+@pytest.mark.parametrize("signs", ["ss", "us", "su", "uu"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("size", SIZES[3:5], ids=str)
+def test_integers(size: tuple[int, int, int], order: str, signs: str) -> None:
+    a, b = [sign + "8" for sign in signs]
+    agrees(module(size, order, (a, b, "s32")), "s32")
+
+
+def test_integers_in_parts() -> None:
+    agrees(module((1030, 6001, 47), "nn", ("s8", "s8", "s32")), "s32")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_batches(order: str) -> None:
+    agrees(module((33, 70, 40), order, ("bf16", "bf16", "bf16"), batch=3), "bf16")
+
+
+def test_converted_on_the_way() -> None:
+    agrees(module((40, 96, 48), "nn", ("f8e4m3fn", "bf16", "f32"), "f32"), "f32")
+    agrees(module((40, 96, 48), "nn", ("s4", "s8", "s32"), "s32"), "s32")
+
+
+@pytest.mark.parametrize("size", [(15, 64, 64), (64, 64, 15), (64, 15, 64)], ids=str)
+def test_what_fills_no_tile_is_left_to_vectors(size: tuple[int, int, int]) -> None:
+    agrees(module(size, "nn", ("bf16", "bf16", "f32")), "f32", tiled=False)
+
+
+def test_undefined_numbers_stay_in_their_row() -> None:
+    """What is behind the last element of K is zero on both sides, not what somebody left there."""
+    executable, _ = compiled(module((40, 33, 40), "nn", ("bf16", "bf16", "f32")))
+    bf16 = BY_NAME["bf16"].numpy
+    a, b = np.ones((40, 33), bf16), np.ones((33, 40), bf16)
+    a[3], b[:, 7] = np.nan, np.inf
+    found = np.asarray(executable(a, b))
+    assert np.isnan(found[3]).all()
+    assert np.isinf(np.delete(found, 3, 0)[:, 7]).all()
+    assert (np.delete(np.delete(found, 3, 0), 7, 1) == 33).all()
+
+
+FUSED = """HloModule m
+ENTRY e {
+  x = bf16[70,96] parameter(0)
+  w = bf16[96,64] constant({...})
+  b = f32[64] parameter(1)
+  r = f32[70,64] parameter(2)
+  d = f32[70,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  bb = f32[70,64] broadcast(b), dimensions={1}
+  s = f32[70,64] add(d, bb)
+  t = f32[70,64] tanh(s)
+  ROOT o = f32[70,64] add(t, r)
+}
+"""
+
+
+def test_weights_in_panels_and_what_follows() -> None:
+    weights = ", ".join(
+        "{" + ", ".join(f"{(7 * k + 3 * n) % 13 / 8 - 0.75}" for n in range(64)) + "}"
+        for k in range(96)
+    )
+    agrees(FUSED.replace("{...}", "{ " + weights + " }"), "f32")
+
+
+@pytest.mark.parametrize("features, tiled", [(32, True), (64, True), (48, False)])
+def test_convolutions(features: int, tiled: bool) -> None:
+    text = f"""HloModule m
+ENTRY e {{
+  x = bf16[2,9,11,{features}] parameter(0)
+  k = bf16[3,3,{features},40] parameter(1)
+  ROOT c = f32[2,9,11,40] convolution(x, k), \\
+window={{size=3x3 pad=1_1x1_1}}, dim_labels=b01f_01io->b01f
+}}
+"""
+    agrees(text, "f32", tiled)
+
+
+@pytest.mark.parametrize(
+    "a, b, word", [("bf16", "bf16", "tdpbf16ps"), ("s8", "s8", "tdpbssd"), ("u8", "s8", "tdpbusd")]
+)
+def test_the_instructions_are_in_the_code(a: str, b: str, word: str) -> None:
+    of = "f32" if a == "bf16" else "s32"
+    executable, _ = compiled(module((64, 512, 64), "nn", (a, b, of)))
+    text = assembly_text(executable.as_text("llvm"), machine_with_tiles())
+    words = text.split()
+    assert words.count(word) == 4  # two by two tiles
+    assert words.count("ldtilecfg") == words.count("tilerelease") == 1
+    assert next(t.intrinsic for t in matrix_tiles(machine_with_tiles())) == "x86.tdpbf16ps"
+
+
+def test_code_for_libraries_has_none() -> None:
+    """Nobody asks the system for tile registers in the programs that call them."""
+    executable, _ = compiled(module((64, 64, 64), "nn", ("bf16", "bf16", "f32")), is_ahead=True)
+    assert not is_tiled(executable)
+
+
+def test_a_device_has_them_where_its_machine_has() -> None:
+    machine = machine_with_tiles()
+    compute = device_of(machine, 2).compute
+    assert ("bf16", "bf16", 32) in compute.matrix_tiles
+    assert dict(compute.matrix_operations_per_cycle)["s8"] == 2048
+    for less in (machine.capped("AVX2"), machine.capped("AVX512_BF16")):
+        assert device_of(less, 2).compute.matrix_tiles == ()
+
+
+def test_a_system_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the machine has no tile registers, whatever the processor says."""
+
+    class Names(dict[str, bool]):
+        def flatten(self, sort: bool) -> str:
+            return ",".join(sorted(("+" if on else "-") + name for name, on in self.items()))
+
+    class Binding:
+        def get_host_cpu_features(self) -> Names:
+            return Names({"amx-tile": True, "amx-bf16": True, "avx512f": True})
+
+        def get_default_triple(self) -> str:
+            return "x86_64-unknown-linux-gnu"
+
+        def get_host_cpu_name(self) -> str:
+            return "sapphirerapids"
+
+    monkeypatch.setattr(machines, "_llvm", Binding)
+    monkeypatch.setattr(machines, "may_use_tiles", lambda: False)
+    assert machines._host.__wrapped__()[2] == "+avx512f,-amx-bf16,-amx-tile"
+    monkeypatch.setattr(machines, "may_use_tiles", lambda: True)
+    assert machines._host.__wrapped__()[2] == "+amx-bf16,+amx-tile,+avx512f"
+
+
+def test_configuration() -> None:
+    """Eight registers of 16 rows of 64 bytes, in the first palette."""
+    text = b"".join(word.to_bytes(8, "little", signed=True) for word in configuration())
+    assert text[:16] == bytes([1]) + bytes(15)
+    assert text[16:32] == b"\x40\x00" * 8
+    assert text[32:48] == bytes(16)
+    assert text[48:56] == bytes([16]) * 8
+    assert text[56:] == bytes(8)
