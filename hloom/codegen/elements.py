@@ -157,7 +157,7 @@ class Elements:
         operands = self.matched(operands)
         x = operands[0]
         if i.opcode == "compare":
-            order = "total" if i.attrs.type == "TOTALORDER" else ""
+            order = "total" if x.dtype.is_floating and i.attrs.type == "TOTALORDER" else ""
             return self.builder.compare(str(i.attrs.direction), x, operands[1], order)
         if i.opcode == "reduce-precision":
             attrs = {"exponent_bits": i.attrs.exponent_bits, "mantissa_bits": i.attrs.mantissa_bits}

@@ -138,7 +138,7 @@ def test_convolutions(features: int, tiled: bool) -> None:
 ENTRY e {{
   x = bf16[2,9,11,{features}] parameter(0)
   k = bf16[3,3,{features},40] parameter(1)
-  ROOT c = f32[2,9,11,40] convolution(x, k), \\
+  ROOT c = f32[2,9,11,40] convolution(x, k), \
 window={{size=3x3 pad=1_1x1_1}}, dim_labels=b01f_01io->b01f
 }}
 """

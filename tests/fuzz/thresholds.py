@@ -29,7 +29,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.attention": "STEPS_PER_UNIT BESIDE TILE_ROWS",
     "codegen.branches": "MOST_GROUPS",
     "codegen.crosswise": "SHUFFLED",
-    "codegen.blocked_fold": "RUN DEEP_RUN FEW_RUN",
+    "codegen.blocked_fold": "RUN DEEP_RUN FEW_RUN TILE_RUN",
     "codegen.cumulative": "ALONG_RUN",
     "codegen.depthwise": "LINE_RUN",
     "codegen.packing": "BIAS",
@@ -100,7 +100,8 @@ _SIZES: dict[str, dict[str, str]] = {
         "MOST_COLUMNS": "dimension",
     },
     "codegen.elements_fold": {"SHORT_ROW": "dimension"},
-    "codegen.gemm_groups": {"DEEP": "dimension"},
+    "codegen.gemm_groups": {"ACROSS": "dimension", "DEEP": "dimension"},
+    "codegen.packing": {"TILE_LINES": "dimension"},
     "codegen.gemm_pack": {"SQUARE": "dimension"},
     "codegen.narrow_convolution": {"MOST_WEIGHTS_SHARE": "share", "ROWS_SHARE": "share"},
     "codegen.gemm_tiling": {
