@@ -4,7 +4,7 @@ Programs of `tests/fuzz/partition_sketch.py`, on meshes of 2 to 32 devices, go t
 built-in backend and through hloom, as they are annotated. Of both the same analysis counts the
 bytes that a device receives. Programs that XLA refuses or fails at are left out, and named.
 
-    python -m bench.partition_random --first 8000 --count 200 [--json FILE]
+    python -m bench.partition_random --first 8000 --count 200 [--kinds loop,pair] [--json FILE]
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={MOST_DEVICES
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 
-def partitioned_by_xla(seed: int) -> tuple[str, str]:
+def partitioned_by_xla(seed: int, kinds: tuple[str, ...]) -> tuple[str, str]:
     """The text of what XLA makes of a program for each of its devices, or why it makes nothing."""
     import jax
     import numpy as np
     from jaxlib import _hlo, xla_client  # pyright: ignore[reportAttributeAccessIssue]
     from jaxlib._jax import mlir
 
-    module = Sketch(seed).module()
+    module = Sketch(seed, kinds).module()
     count = module.num_partitions
     proto = _hlo.hlo_module_from_text(show_module(module)).as_serialized_hlo_module_proto()
     options = xla_client.CompileOptions()
@@ -56,14 +56,15 @@ def partitioned_by_xla(seed: int) -> tuple[str, str]:
     return compiled.hlo_modules()[0].to_string(), ""
 
 
-def row_of(seed: int, text: str) -> dict[str, Any]:
+def row_of(seed: int, kinds: tuple[str, ...], text: str) -> dict[str, Any]:
     """Both sides of one program, of which XLA's is a text."""
-    theirs, ours = traffic(hloom.parse(text)), traffic(partitioned(Sketch(seed).module()))
+    theirs = traffic(hloom.parse(text))
+    ours = traffic(partitioned(Sketch(seed, kinds).module()))
     sums = sum(theirs.values()), sum(ours.values())
     return {"seed": seed, "xla": theirs, "hloom": ours, "ratio": ratio(sums[1], sums[0])}
 
 
-def rows_of(seeds: range) -> list[dict[str, Any]]:
+def rows_of(seeds: range, kinds: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """All rows; `said` where XLA has nothing to compare. XLA runs in a process of its own, some
     programs at a time, which it may end."""
     rows: list[dict[str, Any]] = []
@@ -74,11 +75,13 @@ def rows_of(seeds: range) -> list[dict[str, Any]]:
             while left:
                 seed = left.pop(0)
                 try:
-                    text, said = pool.apply_async(partitioned_by_xla, (seed,)).get(MOST_SECONDS)
+                    text, said = pool.apply_async(partitioned_by_xla, (seed, kinds)).get(
+                        MOST_SECONDS
+                    )
                 except multiprocessing.TimeoutError:
                     rows.append({"seed": seed, "said": "XLA ended the process, or takes long"})
                     break
-                rows.append({"seed": seed, "said": said} if said else row_of(seed, text))
+                rows.append({"seed": seed, "said": said} if said else row_of(seed, kinds, text))
     return rows
 
 
@@ -86,9 +89,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--kinds", default="", help="names of steps; others are not drawn")
     parser.add_argument("--json", default="")
     asked = parser.parse_args()
-    rows = rows_of(range(asked.first, asked.first + asked.count))
+    kinds = tuple(filter(None, asked.kinds.split(",")))
+    rows = rows_of(range(asked.first, asked.first + asked.count), kinds)
     found = [r for r in rows if "said" not in r]
     for r in sorted([r for r in found if r["ratio"] > 1.001], key=lambda r: -r["ratio"]):
         kinds = "; ".join(

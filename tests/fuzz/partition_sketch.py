@@ -13,9 +13,10 @@ SIZES = (1, 2, 3, 4, 4, 5, 6, 8, 8, 12, 16)
 
 
 class Sketch:
-    """One random program."""
+    """One random program, of all kinds of steps or of those that are named."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kinds: tuple[str, ...] = ()) -> None:
+        self.kinds = [k for k in KINDS if not kinds or k.__name__ in kinds]
         self.random = random.Random(seed)
         self.mesh = self.random.choice(MESHES)
         self.count = prod(self.mesh)
@@ -89,7 +90,7 @@ class Sketch:
         return self.b.broadcast(scalar, dimensions=(), shape=f"f32[{','.join(map(str, dims))}]")
 
     def step(self) -> None:
-        kind = self.random.choice(KINDS)
+        kind = self.random.choice(self.kinds)
         made = kind(self)
         if made is not None:
             self.annotate(made)

@@ -15,6 +15,7 @@ from hloom.ir.values.sharding_data import split_array
 from hloom.ir.verify import verify
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.partition.computed_whole import computed_whole
+from hloom.passes.partition.loop_state_sharding import LoopStateSharding
 from hloom.passes.partition.notes import Replicated
 from hloom.passes.partition.partitioner import Partitioner
 from hloom.passes.partition.spmd_partitioner import (
@@ -27,7 +28,7 @@ from hloom.passes.sharding.shardy_importer import ShardyImporter
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.literal import Literal, built
 
-PREPARED = (ShardyImporter(), CallInliner(), ShardingPropagation())
+PREPARED = (ShardyImporter(), CallInliner(), LoopStateSharding(), ShardingPropagation())
 """What runs before a program is cut. Each call of a function is a program of its own: those that
 share one often have arguments that are cut in different ways (JAX slices all stacks of weights and
 activations by the same few functions)."""

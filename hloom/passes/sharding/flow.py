@@ -42,6 +42,8 @@ class Flow:
     """The computations that a program runs, and how arrays go between places."""
 
     computations: list[Computation] = field(default_factory=list)
+    depths: dict[Computation, int] = field(default_factory=dict)
+    """In how many loops, one in another, each computation runs."""
     same: list[tuple[Place, Place]] = field(default_factory=list)
     """Places that have one sharding."""
     handed: list[Handed] = field(default_factory=list)
@@ -50,7 +52,7 @@ class Flow:
 def flow_of(module: Module) -> Flow:
     """Of everything that the entry runs; computations that fold or compare scalars are none."""
     flow = Flow()
-    seen = {module.entry}
+    flow.depths[module.entry] = 0
     stack = [module.entry]
     while stack:
         c = stack.pop()
@@ -59,8 +61,8 @@ def flow_of(module: Module) -> Flow:
             _add(flow, i)
             if i.opcode in CALLS:
                 for called in i.called:
-                    if called not in seen:
-                        seen.add(called)
+                    if called not in flow.depths:
+                        flow.depths[called] = flow.depths[c] + (i.opcode == "while")
                         stack.append(called)
     return flow
 

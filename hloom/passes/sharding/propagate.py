@@ -6,7 +6,8 @@ of an instruction only. Where values disagree, that factor wins whose values are
 others are what is moved. Axes are only ever added, so that this ends.
 
 What costs nothing comes first: values that are only handed on and elementwise operations, then
-instructions forward, then backward, then what needs neighbours' elements (`Phase`).
+instructions forward, then backward, then what needs neighbours' elements (`Phase`). `LoopOrder`
+says whether what is said inside of loops spreads before what is said around them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from hloom.ir.traits import ELEMENTWISE, FORWARDS, RESHAPES
 from hloom.ir.values.sharding_sdy import BARRIER, DIRECTION, allowed_directions
 from hloom.passes.sharding.axes import Axes
 from hloom.passes.sharding.factors import Dimensions, Factor, Factors, Kind, factors
+from hloom.passes.sharding.manual_values import spread_manual
 from hloom.passes.sharding.nodes import Node, Nodes
 
 
@@ -36,6 +38,17 @@ class Phase(IntEnum):
     """To operands too: dots, broadcasts, folds."""
     MOVING = 3
     """Along dimensions whose elements move: slices, padding, windows."""
+
+
+class LoopOrder(IntEnum):
+    """When what is said inside of loops spreads."""
+
+    LATE = 0
+    """Together with all else."""
+    FIRST = 1
+    """Before what is said around them, the innermost ones' first."""
+    FIRST_AND_ALONE = 2
+    """And what is around a loop cuts its state no further."""
 
 
 BORDERS = ("SPMDFullToShardShape", "SPMDShardToFullShape")
@@ -63,8 +76,9 @@ class Step:
 class Propagation:
     """Runs until nothing changes, or `limit` steps; `steps` is how many there were."""
 
-    def __init__(self, nodes: Nodes, limit: int) -> None:
+    def __init__(self, nodes: Nodes, limit: int, loops: LoopOrder = LoopOrder.LATE) -> None:
         self.nodes, self.limit, self.steps = nodes, limit, 0
+        self.loops, self.depths, self._depth = loops, nodes.flow.depths, 0
         self.is_stopped = False
         self.steps_of: dict[Node, list[int]] = defaultdict(list)
         self.all_steps: list[Step] = []
@@ -122,15 +136,29 @@ class Propagation:
             self.steps_of[node].append(number)
 
     def run(self) -> None:
-        _spread_manual(self.nodes, self.all_steps)
-        for node in self.nodes.nodes:
-            if node.is_cut:
-                self._push(node)
-        self._settle()
+        spread_manual(self.nodes, self.all_steps)
+        deepest = max(self.depths.values()) if self.loops else 0
+        for depth in range(deepest, -1, -1):
+            self._depth = depth
+            for node in self.nodes.nodes:
+                if node.is_cut:
+                    self._push(node)
+            self._settle()
+            if depth and self.loops == LoopOrder.FIRST_AND_ALONE:
+                self._close_states(depth)
         for priority in self.nodes.priorities:
             for node in self.nodes.release(priority):
                 self._push(node)
             self._settle()
+
+    def _close_states(self, depth: int) -> None:
+        """Let nothing around a loop cut further what its steps have cut."""
+        for c, own in self.depths.items():
+            for i in c.instructions if own == depth - 1 else ():
+                for k in range(i.shape.leaf_count if i.opcode == "while" else 0):
+                    node = self.nodes.of(i, k)
+                    if node.is_cut:
+                        node.is_open = [False] * len(node.is_open)
 
     def _settle(self) -> None:
         """Work until nothing waits."""
@@ -147,6 +175,8 @@ class Propagation:
 
     def _push(self, node: Node) -> None:
         for number in self.steps_of[node]:
+            if self.depths[self.all_steps[number].at.parent] < self._depth:
+                continue
             for phase in range(Phase.SAME if self.all_steps[number].is_early else 1, 4):
                 if (phase, number) not in self._waiting:
                     self._waiting.add((phase, number))
@@ -184,10 +214,12 @@ class Propagation:
         winners: dict[int, list[Node]] = {}
         kinds = step.table.factors
 
-        def rank(key: tuple[int, Axes]) -> tuple[bool, int]:
+        def rank(key: tuple[int, Axes]) -> tuple[bool, int, int]:
             """An axis that cuts a result is worth more than one that is summed over: the other
-            operand would have to be whole, and so would the result."""
-            return kinds[key[0]].kind == Kind.REDUCE, -kept_bytes[key]
+            operand would have to be whole, and so would the result. Of as many bytes, those in
+            more parts are worth more: a device has less."""
+            is_summed = kinds[key[0]].kind == Kind.REDUCE
+            return is_summed, -kept_bytes[key], -self._size(lead, key[1])
 
         for factor, axes in sorted(proposals, key=rank):
             have = wanted.get(factor, ())
@@ -337,47 +369,3 @@ def _joinable(node: Node, lead: Node) -> bool:
 def _identity(node: Node) -> Factors:
     dims = tuple((d,) for d in range(node.shape.rank))
     return Factors(tuple(map(Factor, node.shape.dims)), (dims,), (dims,))
-
-
-def _spread_manual(nodes: Nodes, steps: list[Step]) -> None:
-    """What the program handles by itself it does so in everything computed from it, and in what
-    only such values read."""
-    readers: dict[Node, list[Node]] = defaultdict(list)
-    makers: dict[Node, list[Node]] = defaultdict(list)
-    for step in steps:
-        count = 0 if step.is_border else len(step.table.operands)
-        for x in step.nodes[:count]:
-            for y in step.nodes[count:]:
-                readers[x].append(y)
-                makers[y].append(x)
-    stack = [n for n in nodes.nodes if n.all_manual or n.manual]
-    while stack:
-        node = stack.pop()
-        for y in readers[node]:
-            if _take_manual(y, node):
-                stack.append(y)
-        for x in makers[node]:
-            if all(_manual(y) == _manual(node) for y in readers[x]) and _take_manual(x, node):
-                stack.append(x)
-
-
-def _manual(node: Node) -> tuple[bool, frozenset[int]]:
-    return node.all_manual, node.manual
-
-
-def _take_manual(node: Node, source: Node) -> bool:
-    if _manual(node) != (False, frozenset()):
-        return False
-    if node.stated is not None and not _speaks_of_others(node, source):
-        return False
-    node.all_manual, node.manual, node.space = source.all_manual, source.manual, source.space
-    node.why.append("in a region that the program partitions itself")
-    return True
-
-
-def _speaks_of_others(node: Node, source: Node) -> bool:
-    """Whether what is said of a value within a region can be of axes that are not the region's own:
-    these it takes for granted."""
-    if source.all_manual or node.space not in (None, source.space):
-        return False
-    return node.used.isdisjoint(source.manual)

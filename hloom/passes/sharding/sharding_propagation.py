@@ -18,7 +18,7 @@ from hloom.ir.values.sharding import MANUAL, REPLICATED, Sharding
 from hloom.ir.values.sharding_sdy import MESHES
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.sharding.nodes import Node, Nodes
-from hloom.passes.sharding.propagate import Propagation
+from hloom.passes.sharding.propagate import LoopOrder, Propagation
 from hloom.passes.sharding.shardy_importer import ShardyImporter
 from hloom.rewrite.driver import Trace
 
@@ -42,7 +42,7 @@ class ShardingPropagation(Pass):
             if threads and c.execution_thread not in threads:
                 continue
             for i in c.instructions:
-                sharding = _sharding_of(nodes, i)
+                sharding = sharding_of(nodes, i)
                 if sharding is not None and (i.sharding is None or not sharding.same(i.sharding)):
                     i.sharding = sharding
                     fired["sharded"] += 1
@@ -52,14 +52,16 @@ class ShardingPropagation(Pass):
         return PassResult(changed, fired)
 
 
-def propagated(module: Module, limit: int = ShardingPropagation.limit) -> Propagation:
+def propagated(
+    module: Module, limit: int = ShardingPropagation.limit, loops: LoopOrder = LoopOrder.LATE
+) -> Propagation:
     """What is decided about every value of a module; changes nothing."""
-    propagation = Propagation(Nodes(module), limit)
+    propagation = Propagation(Nodes(module), limit, loops)
     propagation.run()
     return propagation
 
 
-def _sharding_of(nodes: Nodes, i: Instruction) -> Sharding | None:
+def sharding_of(nodes: Nodes, i: Instruction) -> Sharding | None:
     """The sharding of a value; None where nothing is to be said."""
     if not i.shape.leaf_count:
         return None

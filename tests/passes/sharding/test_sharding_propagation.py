@@ -117,6 +117,18 @@ def test_an_axis_of_weights_does_not_cost_the_batch_its_own():
     assert sharding(module, "w") == ROWS
 
 
+@pytest.mark.parametrize("operands", ["x, y", "y, x"])
+def test_of_values_of_one_size_the_one_in_more_parts_leads(operands: str):
+    text = f"""HloModule m, num_partitions=8
+    ENTRY e {{
+      x = f32[8,16] parameter(0), sharding={{devices=[2,1,4]<=[8] last_tile_dim_replicate}}
+      y = f32[8,16] parameter(1), sharding={{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}}
+      ROOT z = f32[8,16] add({operands})
+    }}"""
+    module, _ = propagated(text)
+    assert sharding(module, "z") == sharding(module, "y")
+
+
 def test_who_asks_is_told_where_a_sharding_came_from():
     reasons = {r.value.name: r for r in explained_shardings(parse(CHAIN))}
     assert reasons["x"].why == "given at %x"

@@ -1,0 +1,124 @@
+"""States of loops stand as their steps keep them, where that is fewer bytes.
+
+What is said around a loop and what is said in its steps may differ. Propagation lets either reach
+the state of the loop first: with the former a step brings its state to what it says itself, and
+back again, as often as the loop runs. Loops of which both disagree are told apart by what they
+cost: the program is partitioned both ways, and those ways are kept by which devices receive less.
+A state that is larger on a device is not taken: weights that are cut around a loop stay so, and a
+step gathers what it needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from hloom.analysis.communication import communications
+from hloom.base.diagnostics import UnsupportedError
+from hloom.ir.copy import copy_module
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.values.sharding import REPLICATED, Sharding
+from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_module
+from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
+from hloom.passes.sharding.nodes import Nodes
+from hloom.passes.sharding.propagate import LoopOrder
+from hloom.passes.sharding.sharding_propagation import (
+    ShardingPropagation,
+    propagated,
+    sharding_of,
+)
+from hloom.passes.simplify.dce import DeadCodeElimination
+from hloom.rewrite.driver import Trace
+from hloom.types.shape import Shape
+from hloom.types.sizes import data_bytes
+
+MOST_LOOPS = 8
+"""So many loops are tried; each is one more partitioning of the program."""
+
+
+@register
+class LoopStateSharding(Pass):
+    """Shard the states of loops as their steps say, where that is fewer bytes."""
+
+    name = "loop-state-sharding"
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        if not is_partitionable(module) or not _loops(module):
+            return PassResult()
+        least, kept = None, 0
+        for place, said in _differing(module)[:MOST_LOOPS]:
+            if least is None:
+                least = _received(module)
+            loop = _loops(module)[place]
+            before, loop.sharding = loop.sharding, said
+            received = _received(module)
+            if received < least:
+                least = received
+                kept += 1
+            else:
+                loop.sharding = before
+        return PassResult.of(Counter({"resharded": kept} if kept else {}))
+
+
+def _loops(module: Module) -> list[Instruction]:
+    return [i for i in module.instructions() if i.opcode == "while"]
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """How the state of a loop stands by one order of propagation."""
+
+    sharding: Sharding | None
+    size_bytes: int
+    """Of a device's part."""
+
+
+def _decided(nodes: Nodes, loop: Instruction) -> _Decided:
+    sharding = sharding_of(nodes, loop)
+    return _Decided(sharding, _part_bytes(loop.shape, sharding))
+
+
+def _part_bytes(shape: Shape, sharding: Sharding | None) -> int:
+    size = 0
+    for k, leaf in enumerate(shape.leaves()):
+        own = REPLICATED if sharding is None else sharding.for_leaf(k).tiled()
+        if leaf.is_array:
+            dims = own.tile_sizes(leaf.dims) if own.kind == "tiled" else leaf.dims
+            size += data_bytes(leaf.with_dims(dims))
+    return size
+
+
+def _differing(module: Module) -> list[tuple[int, Sharding]]:
+    """The loops of which their steps say something else than what is around them, and what."""
+    around = propagated(module).nodes
+    within = [
+        propagated(module, loops=x).nodes for x in (LoopOrder.FIRST, LoopOrder.FIRST_AND_ALONE)
+    ]
+    candidates: list[tuple[int, Sharding]] = []
+    for place, loop in enumerate(_loops(module)):
+        if loop.parent not in around.flow.depths:
+            continue
+        seen = [_decided(around, loop)]
+        for way in [_decided(nodes, loop) for nodes in within]:
+            if way.sharding is None or way.size_bytes > seen[0].size_bytes:
+                continue
+            if not any(s.sharding is not None and way.sharding.same(s.sharding) for s in seen):
+                seen.append(way)
+                candidates.append((place, way.sharding))
+    return candidates
+
+
+def _received(module: Module) -> float:
+    """The bytes that a device receives in the partitioned program; infinite: it is refused."""
+    cut = copy_module(module)
+    ShardingPropagation().run(cut)
+    try:
+        partition_module(cut, Counter())
+    except UnsupportedError:
+        return math.inf
+    DeadCodeElimination().run(cut)
+    return sum([r.total_bytes for r in communications(cut)])
