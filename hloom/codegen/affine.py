@@ -118,6 +118,11 @@ class Affine:
         return low, high
 
     @property
+    def step(self) -> int:
+        """The greatest number that all its values are known to be multiples of; 0 if all are 0."""
+        return gcd(self.const, *[s.step * c for s, c in self.terms])
+
+    @property
     def axes(self) -> frozenset[int]:
         """The tile axes along which it varies."""
         if not self.terms:
@@ -251,7 +256,7 @@ class Indices:
         symbol = self._divisions.get(key)
         if symbol is None:
             rank = max([s.rank for s, _ in x.terms])
-            step = gcd(x.const, *[s.step * c for s, c in x.terms])
+            step = x.step
             if kind == "mod":  # what is left of multiples of a divisor is one, too
                 step = gcd(by, step)
                 high -= step - 1

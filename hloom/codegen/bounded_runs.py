@@ -4,6 +4,7 @@ every length."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import gcd
 
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import Elements
@@ -25,7 +26,7 @@ class Runs:
         if low >= most:
             return constant(most)
         value = self.b.binary("minimum", self.e.scalar(x), self.b.index(most))
-        return self.e.indices.scalar(value, low, most)
+        return self.e.indices.scalar(value, low, most, gcd(x.step, most))
 
     def lesser(self, x: Affine, y: Affine) -> Affine:
         """The smaller of two indices."""
@@ -33,7 +34,8 @@ class Runs:
             return self.least(x, y.const)
         value = self.b.binary("minimum", self.e.scalar(x), self.e.scalar(y))
         bounds = x.bounds(), y.bounds()
-        return self.e.indices.scalar(value, min(bounds[0][0], bounds[1][0]), bounds[1][1])
+        low, high = min(bounds[0][0], bounds[1][0]), bounds[1][1]
+        return self.e.indices.scalar(value, low, high, gcd(x.step, y.step))
 
     def each(self, low: Affine, high: Affine, step: int, body: Callable[[Affine], None]) -> None:
         """`body(k)` for k from `low` to `high`, step by step; the last ones moved back to fit."""
@@ -54,7 +56,7 @@ class Runs:
         first, last = low.bounds()[0], high.bounds()[1]
 
         def write(k: Value) -> tuple[Value, ...]:
-            return moved(e.indices.scalar(k, first, last - 1))
+            return moved(e.indices.scalar(k, first, last - 1, gcd(step, low.step)))
 
         e.for_(e.scalar(low), e.scalar(high), step, (), write)
 

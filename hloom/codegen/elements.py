@@ -21,6 +21,7 @@ from hloom.base.diagnostics import UnsupportedError
 from hloom.base.registry import Registry
 from hloom.codegen.affine import Affine, Indices, Symbol, is_inside, linear
 from hloom.codegen.elements_simple import as_stored, simple
+from hloom.codegen.repeated_reads import load_repeated, repeated_axis
 from hloom.codegen.tile_shape import common_shape, wants_transposed
 from hloom.device.device import Device
 from hloom.ir.elementwise import BINARY, UNARY
@@ -291,10 +292,13 @@ class Elements:
             shape = common_shape([shape, mask.shape])
             mask = b.broadcast(mask, shape)
             other = b.constant(buffer.dtype, 0, shape)
+        scalars = Affine(offset.const, tuple([t for t in offset.terms if not t[0].axes]))
+        if mask is None and repeated_axis(offset, shape) is not None:
+            return load_repeated(b, buffer, self.scalar(scalars), offset, shape)
         if not offset.is_strided or (mask is not None and shape != self.shape_of(axes)):
             offsets = b.broadcast(self.numbers(offset), shape)
             return b.gather(buffer, offsets, mask, other)
-        base = self.scalar(Affine(offset.const, tuple([t for t in offset.terms if not t[0].axes])))
+        base = self.scalar(scalars)
         strides = tuple([offset.coefficient(a) for a in range(len(shape))])
         if mask is None and wants_transposed(shape, strides):
             value = b.load(buffer, base, shape[::-1], strides[::-1])

@@ -119,3 +119,13 @@ def test_quotients_of_whole_steps_are_whole_steps() -> None:
     assert indices.remainder(indices.quotient(k, 4), 32).terms
     [(symbol, _)] = indices.quotient(k, 4).terms
     assert symbol.step == 16
+
+
+def test_steps() -> None:
+    indices = Indices()
+    first, second = (indices.scalar(Value(TileType(S64, ())), 0, 9) for _ in range(2))
+    assert first.times(12).plus(second.times(18)).plus(30).step == 6
+    assert first.step == 1
+    assert Affine(8).step == 8
+    assert indices.quotient(first.times(12).plus(8), 4).step == 1
+    assert indices.quotient(first.times(24).plus(8), 4).step == 2

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+import hloom
 from hloom.codegen.packing import holds
 from hloom.device.probe import probed_cpu
 from hloom.ir.text import parse_module
@@ -184,3 +187,35 @@ def test_which_type_holds_which() -> None:
     assert not said("s8", "u8")
     assert not said("u8", "s4")
     assert said("s32", "u8")
+
+
+WEIGHTS = """HloModule weights
+ENTRY %main {{
+  %x = bf16[{m},{k}] parameter(0)
+  %w = {of}[{rows},{columns}] parameter(1)
+  %c = bf16[{rows},{columns}] convert(%w)
+  ROOT %d = bf16[{m},{n}] dot(%x, %c), lhs_contracting_dims={{1}}, rhs_contracting_dims={{{along}}}
+}}
+"""
+
+
+@pytest.mark.parametrize("of", ["s4", "u4", "s2"])
+@pytest.mark.parametrize("along", [0, 1])
+@pytest.mark.parametrize("size", [(8, 64, 200), (9, 70, 198), (40, 130, 102), (8, 66, 101)])
+def test_weights_of_less_than_a_byte(of: str, along: int, size: tuple[int, int, int]) -> None:
+    m, k, n = size
+    rows, columns = (n, k) if along else (k, n)
+    text = WEIGHTS.format(m=m, k=k, n=n, of=of, rows=rows, columns=columns, along=along)
+    agrees(text, "bf16")
+
+
+@pytest.mark.parametrize("along", [0, 1])
+def test_weights_of_four_bits_are_read_as_whole_rows_of_bytes(along: int) -> None:
+    # 200 columns are no whole tiles: the last one is moved back, by whole bytes.
+    k, n = 64, 200
+    rows, columns = (n, k) if along else (k, n)
+    text = WEIGHTS.format(m=8, k=k, n=n, of="s4", rows=rows, columns=columns, along=along)
+    kernels = hloom.compile(hloom.parse(text)).as_text("kernels")
+    divided = re.findall(r"divide (%\d+), %\d+ : s32\[", kernels)
+    assert all(re.search(rf"{x} = iota", kernels) for x in divided)
+    assert along == 0 or "gather %in1" not in kernels
