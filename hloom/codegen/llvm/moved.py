@@ -1,8 +1,9 @@
-"""Narrow floats that a kernel only moves are moved as the integers they are in memory.
+"""Narrow floats and c64 that a kernel only moves are moved as the integers they are in memory.
 
 A narrow float is computed with as an f32: it is widened when it is loaded, and rounded when it is
 stored, with a case for NaN. Where it is only transposed, sliced or copied, all that is for nothing:
 twice the registers, ten instructions a vector, and most of the time that LLVM takes for the kernel.
+Complex numbers are computed with as two rows, their parts, into which shuffles take them apart.
 What is moved with what is found by joining: buffers, tiles and constants that meet in a move are
 one class, and a class in which nothing is computed changes its type, everywhere at once.
 """
@@ -15,7 +16,7 @@ import numpy as np
 
 from hloom.kernel.kernel import Block, BufferType, Kernel, Op, Param, TileType, Value, ops_of
 from hloom.types.convert import converted
-from hloom.types.dtype import F64, U8, U16, DType
+from hloom.types.dtype import C64, F64, U8, U16, U64, DType
 
 MOVES = frozenset(
     "alloc broadcast concatenate constant gather load reshape scatter select slice store"
@@ -27,23 +28,23 @@ are of other types."""
 
 def moved_as_bits(kernel: Kernel) -> Kernel:
     """The kernel, or one that does the same with integers in place of narrow floats."""
-    if not any(_is_narrow(p.value) for p in kernel.params):
+    if not any(_is_costly(p.value) for p in kernel.params):
         return kernel
     classes = _Classes()
     for p in kernel.params:
-        if _is_narrow(p.value):
+        if _is_costly(p.value):
             classes.add(p.value)
     for op in ops_of(kernel.body):
-        if op.opcode == "dot":
+        if op.opcode == "dot" and not op.result.dtype.is_complex:
             # It takes the integers as what they are the bits of; sums are computed with.
             for x in (*op.results, op.operands[0]):
-                if _is_narrow(x):
+                if _is_costly(x):
                     classes.compute(x)
             for x in op.operands[1:]:
-                if _is_narrow(x):
+                if _is_costly(x):
                     classes.add(x)
             continue
-        narrow = [x for x in (*op.operands, *op.results) if _is_narrow(x)]
+        narrow = [x for x in (*op.operands, *op.results) if _is_costly(x)]
         if not narrow:
             continue
         for x in narrow:
@@ -52,15 +53,15 @@ def moved_as_bits(kernel: Kernel) -> Kernel:
             classes.compute(narrow[0])
     for block in _inner_blocks(kernel.body):
         for x in block.arguments:
-            if _is_narrow(x):
+            if _is_costly(x):
                 classes.compute(x)
     moved = classes.moved()
     return _Copy(moved).kernel(kernel) if moved else kernel
 
 
-def _is_narrow(x: Value) -> bool:
+def _is_costly(x: Value) -> bool:
     dtype = x.dtype
-    return dtype.is_floating and dtype.bits < 32
+    return dtype is C64 or (dtype.is_floating and dtype.bits < 32)
 
 
 def _inner_blocks(block: Block) -> list[Block]:
@@ -160,10 +161,13 @@ class _Copy:
         if op.opcode != "constant" or op.result not in self.moved:
             return op.attrs
         dtype = op.result.dtype
-        number = converted(np.array(float(op.attrs["value"])), F64, dtype)
+        if dtype is C64:
+            number = np.array(complex(op.attrs["value"])).astype(dtype.numpy)
+        else:
+            number = converted(np.array(float(op.attrs["value"])), F64, dtype)
         return {**op.attrs, "value": int(np.asarray(number).view(_bits(dtype).numpy))}
 
 
 def _bits(dtype: DType) -> DType:
     """The unsigned integers that have as many bytes."""
-    return U16 if dtype.size_bytes == 2 else U8
+    return {1: U8, 2: U16, 8: U64}[dtype.size_bytes]

@@ -1,4 +1,4 @@
-"""Narrow floats that are only moved keep every bit, and cost no arithmetic."""
+"""Narrow floats and complex numbers that are only moved keep every bit, and cost no arithmetic."""
 
 from __future__ import annotations
 
@@ -39,6 +39,26 @@ def test_what_is_only_moved_changes_its_type():
     assert "float" not in text
 
 
+def test_complex_numbers_that_are_only_moved_are_not_taken_apart():
+    text = TURN.replace("bf16", "c64")
+    new = moved_as_bits(kernel(text))
+    verify_kernel(new)
+    assert show_kernel(new) == show_kernel(kernel(text)).replace("c64", "u64")
+    negated = text.replace("store %y[%0], %2", "%3 = negate %2 : c64[8,8]\n  store %y[%0], %3")
+    assert "u64" not in show_kernel(moved_as_bits(kernel(negated)))
+    buffers = "%a: buffer<c64>[64] in, %b: buffer<c64>[64] in, %y: buffer<c64>[64] inout"
+    product = f"""kernel @dot({buffers}) {{
+  %0 = constant 0 : s64[]
+  %1 = load %a[%0] strides(8, 1) : c64[8,8]
+  %2 = load %b[%0] strides(8, 1) : c64[8,8]
+  %3 = constant 0 : c64[8,8]
+  %4 = dot %3, %1, %2 : c64[8,8]
+  store %y[%0], %4 strides(8, 1)
+}}
+"""
+    assert "u64" not in show_kernel(moved_as_bits(kernel(product)))
+
+
 def test_what_is_computed_with_stays():
     text = TURN.replace("store %y[%0], %2", "%3 = negate %2 : bf16[8,8]\n  store %y[%0], %3")
     assert moved_as_bits(kernel(text)) is not None
@@ -69,7 +89,7 @@ def test_classes_are_apart():
     assert "add %5, %5 : bf16[8]" in shown
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "f16", "f8e4m3fn", "f8e5m2", "f4e2m1fn"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f8e4m3fn", "f8e5m2", "f4e2m1fn", "c64"])
 @pytest.mark.parametrize(
     "body",
     [
@@ -87,14 +107,15 @@ def test_every_bit_is_kept(dtype, body):
     """Also those of NaN, whatever its payload."""
     if dtype == "f4e2m1fn" and "gather" in body:
         pytest.skip("one of these is enough for a type without NaN")
-    text = body.replace("{t}", dtype)
+    text = body.replace("{t}", dtype).replace("1.5", "(1.5,-0)" if dtype == "c64" else "1.5")
     module = hloom.parse(
         f"HloModule m\nENTRY e {{\n  x = {dtype}[24,40] parameter(0)\n  {text}\n}}"
     )
     (shape,) = [p.shape for p in module.entry.parameters]
     size = shape.dtype.numpy.itemsize
-    limit = 16 if dtype.startswith("f4") else 256**size
-    bits = np.random.default_rng(0).integers(0, limit, (24, 40)).astype(f"u{size}")
+    last = 15 if dtype.startswith("f4") else 256**size - 1
+    drawn = np.random.default_rng(0).integers(0, last, (24, 40), np.uint64, endpoint=True)
+    bits = drawn.astype(f"u{size}")
     x = bits.view(shape.dtype.numpy)
     found = np.asarray(hloom.compile(module)(x)).view(f"u{size}")
     (literal,) = hloom.evaluate(module, hloom.Literal.owning(x.copy(), shape)).leaves()
