@@ -123,6 +123,11 @@ class Affine:
         return gcd(self.const, *[s.step * c for s, c in self.terms])
 
     @property
+    def scalars(self) -> Affine:
+        """What is the same for all lanes: where the first of them is."""
+        return Affine(self.const, tuple([t for t in self.terms if not t[0].axes]))
+
+    @property
     def axes(self) -> frozenset[int]:
         """The tile axes along which it varies."""
         if not self.terms:

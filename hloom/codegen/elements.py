@@ -270,10 +270,9 @@ class Elements:
         if kind == "mod":
             return b.binary("remainder", value, divisor)
         quotient = b.binary("divide", value, divisor)
-        if shift:
-            offset = b.constant(value.dtype, -shift, value.shape)
-            quotient = b.binary("add", quotient, offset)
-        return quotient
+        if not shift:
+            return quotient
+        return b.binary("add", quotient, b.constant(value.dtype, -shift, value.shape))
 
     # -- memory
 
@@ -287,18 +286,16 @@ class Elements:
         b = self.builder
         axes = offset.axes
         shape = self.shape_of(axes)
+        if mask is None and repeated_axis(offset, shape) is not None:
+            return load_repeated(b, buffer, self.scalar(offset.scalars), offset, shape)
         other = None
         if mask is not None:
             shape = common_shape([shape, mask.shape])
-            mask = b.broadcast(mask, shape)
-            other = b.constant(buffer.dtype, 0, shape)
-        scalars = Affine(offset.const, tuple([t for t in offset.terms if not t[0].axes]))
-        if mask is None and repeated_axis(offset, shape) is not None:
-            return load_repeated(b, buffer, self.scalar(scalars), offset, shape)
+            mask, other = b.broadcast(mask, shape), b.constant(buffer.dtype, 0, shape)
         if not offset.is_strided or (mask is not None and shape != self.shape_of(axes)):
             offsets = b.broadcast(self.numbers(offset), shape)
             return b.gather(buffer, offsets, mask, other)
-        base = self.scalar(scalars)
+        base = self.scalar(offset.scalars)
         strides = tuple([offset.coefficient(a) for a in range(len(shape))])
         if mask is None and wants_transposed(shape, strides):
             value = b.load(buffer, base, shape[::-1], strides[::-1])
@@ -310,15 +307,14 @@ class Elements:
         b = self.builder
         offset = linear(index, target.strides)
         shape = self.shape_of(offset.axes)
-        if mask is not None:
-            mask = b.broadcast(mask, shape)
+        mask = mask if mask is None else b.broadcast(mask, shape)
         if len(value.shape) > len(shape):  # one element, of a tile of one by one
             value = b.reshape(value, shape)
         value = b.broadcast(value, shape) if value.shape != shape else value
         if not offset.is_strided:
             b.scatter(target.buffer, self.numbers(offset), value, mask)
             return
-        base = self.scalar(Affine(offset.const, tuple([t for t in offset.terms if not t[0].axes])))
+        base = self.scalar(offset.scalars)
         strides = tuple([offset.coefficient(a) for a in range(len(shape))])
         b.store(target.buffer, base, value, strides, mask)
 
