@@ -280,3 +280,22 @@ def test_every_inexact_function_states_its_error():
     assert set(ERRORS) == set(MATH) - exact - {"round-nearest-afz", "round-nearest-even"}
     for name, errors in ERRORS.items():
         assert all(e <= b for e, b in zip(errors, BOUNDS[name])), name
+
+
+@pytest.mark.parametrize("name", ["erf", "tanh"])
+@pytest.mark.parametrize("machine", [HOST, MACHINES["avx2"]])
+def test_a_number_has_one_value_wherever_it_stands(name, machine):
+    """Both sides of the borders of intervals, and rows that are no whole registers."""
+    if machine is not HOST and not HOST.has_avx2:
+        pytest.skip("this machine cannot run it")
+    borders = np.array([k / 64 for k in range(640)], np.float32)
+    x = np.concatenate([borders, np.nextafter(borders, 0), -borders, edges("f32")])
+    x = np.resize(x, x.size // 840 * 840 + 840)
+    [want] = run(MATH[name], [x], ["f32"], ["f32"], 8, machine)
+    exact = np.array([float(REFERENCE[name](mp.mpf(float(v)))) for v in x])
+    usual = np.isfinite(x) & (np.abs(x) > 1e-30)
+    error = np.abs(want - exact)[usual] / np.spacing(np.abs(exact[usual]).astype(np.float32))
+    assert error.max() < 1.5
+    for lanes in (1, 3, 5, 12, 24, 40):
+        [found] = run(MATH[name], [x], ["f32"], ["f32"], lanes, machine)
+        np.testing.assert_array_equal(found.view(np.int32), want.view(np.int32))

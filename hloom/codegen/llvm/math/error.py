@@ -11,6 +11,7 @@ import math
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.math.exponential import LOG2_E
 from hloom.codegen.llvm.math.parts import nearest_power, polynomial
+from hloom.codegen.llvm.math.tabled import has_tables, tabled
 from hloom.codegen.llvm.values import V
 
 # Above it the result is 1, as rounded.
@@ -19,6 +20,8 @@ _ONE = {"f32": 3.95, "f64": 6.0}
 
 def erf(e: Emit, x: V) -> V:
     """2 / sqrt(pi) times the integral of e**-(t*t) from 0 to x."""
+    if x.kind == "f32" and has_tables(e.machine):
+        return tabled(e, "ERF", x)
     one = e.like(x, 1.0)
     a = e.fmin_raw(e.like(x, _ONE[x.kind]), e.fabs(x))
     part = e.fmul(a, polynomial(e, "ERF", a))

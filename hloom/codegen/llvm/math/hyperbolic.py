@@ -7,6 +7,7 @@ import math
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.math.exponential import LOG2_E, exponential_parts
 from hloom.codegen.llvm.math.parts import clamped, nearest_power, polynomial, scaled
+from hloom.codegen.llvm.math.tabled import has_tables, tabled
 from hloom.codegen.llvm.values import V
 
 # tanh is 1 above, as rounded.
@@ -20,6 +21,8 @@ def tanh(e: Emit, x: V) -> V:
     That exponential is never too small nor too large, so that its power of two is added to the
     exponent of what it multiplies; one word of ln 2 is enough, as it counts less the larger a is.
     """
+    if x.kind == "f32" and has_tables(e.machine):
+        return tabled(e, "TANH", x)
     a = e.fabs(x)
     z = e.fmul(x, x)
     small = e.fma(e.fmul(z, x), polynomial(e, "TANH", z), x)
