@@ -35,9 +35,9 @@ def load_repeated(
     b: KernelBuilder, buffer: Value, base: Value, offset: Affine, shape: tuple[int, ...]
 ) -> Value:
     """The tile that `repeated_axis` found; `base` is the offset of its first element."""
-    found = repeated_axis(offset, shape)
-    assert found is not None, "the caller has asked"
-    axis, by, stride = found
+    repeated = repeated_axis(offset, shape)
+    assert repeated is not None, "the caller has asked"
+    axis, by, stride = repeated
     strides = [offset.coefficient(a) for a in range(len(shape))]
     strides[axis] = stride
     few = (*shape[:axis], shape[axis] // by, *shape[axis + 1 :])
