@@ -7,6 +7,7 @@ So both doors of jaxlib are listened at, and what goes through them is kept here
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -75,8 +76,25 @@ def _told_to_clear(original: Callable[..., Any], client: Any, name: str, stage: 
     return _remove(lambda name, stage: False, name, stage)
 
 
-def _is_ours(client: Any) -> bool:
-    return "hloom" in client.platform_version
+def _is_ours(where: Any) -> bool:
+    """Whether JAX tells this hloom: its client, or from JAX 0.11 on the plugin's functions."""
+    version = getattr(where, "platform_version", None)
+    if version is not None:
+        return "hloom" in version
+    from jaxlib import _jax
+
+    return _jax.pjrt_plugin_loaded("hloom") and _address(where) == _address(
+        _jax.get_pjrt_plugin("hloom")
+    )
+
+
+def _address(capsule: Any) -> int | None:
+    """What a capsule holds."""
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return pointer(capsule, name(capsule))
 
 
 def transformed(module: Module) -> Module:

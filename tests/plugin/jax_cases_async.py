@@ -35,6 +35,8 @@ def case_asynchronous_collectives_are_those_that_wait():
     ]
     spec = jax.sharding.PartitionSpec("i")
     x = jax.device_put(jnp.arange(16.0).reshape(4, 4), jax.NamedSharding(mesh, spec))
+    if jax.__version_info__ >= (0, 11):
+        del pairs[0]  # its start is no start there
     for waits, starts in pairs:
         made, wanted = (
             jax.jit(jax.shard_map(f, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))(x)

@@ -32,6 +32,13 @@ from hloom.rewrite.driver import Trace
 
 CONFIG = "async_collective_config"
 START, DONE = "-start", "-done"
+PAIRS = ("source_target_pairs", "permutation")
+"""Under which names a config says who sends to whom; the second is JAX's."""
+KNOWN = frozenset(
+    "all_gather_dimension all_gather_dim scatter_dimension split_dimension concat_dimension"
+    " split_count tiled replica_groups use_global_device_ids channel_id channel_handle".split()
+).union(PAIRS)
+"""What configs are known to say."""
 
 
 @register
@@ -144,6 +151,9 @@ def _config(start: Instruction) -> dict[str, Any]:
             "async-collective",
             'write {"replica_groups":[[0,1]],...}',
         )
+    if unknown := sorted(config.keys() - KNOWN):
+        what = f"{CONFIG} says {', '.join(unknown)}, of which nothing is known"
+        raise refuse(start, what, "async-collective", f"known: {', '.join(sorted(KNOWN))}")
     return config
 
 
@@ -154,7 +164,10 @@ def _collective(
     names = {f.name for f in OPS[kind].fields}
     attributes: dict[str, Any] = {}
     if "source_target_pairs" in names:
-        attributes["source_target_pairs"] = _integers(start, config, "source_target_pairs")
+        name = next((x for x in PAIRS if x in config), None)
+        if name is None:
+            raise refuse(start, f"{CONFIG} does not say {PAIRS[0]}", "async-collective")
+        attributes["source_target_pairs"] = _integers(start, config, name)
         groups = ()
     else:
         groups = _integers(start, config, "replica_groups")

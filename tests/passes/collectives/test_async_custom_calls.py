@@ -75,6 +75,15 @@ def test_they_are_the_collectives(kind: str) -> None:
     assert_means(called(kind, of, config), f"HloModule m, num_partitions=4\n{SUM}\n{body}")
 
 
+def test_pairs_by_the_name_that_jax_has_for_them() -> None:
+    """JAX 0.11 writes `permutation`; nothing was sent."""
+    of, config, direct = CASES["collective-permute"]
+    body = f"ENTRY e {{ x = f32[4,6] parameter(0) ROOT y = {of} {direct} }}"
+    config = {"permutation": config["source_target_pairs"]}
+    head = f"HloModule m, num_partitions=4\n{SUM}\n"
+    assert_means(called("collective-permute", of, config), head + body)
+
+
 def test_another_reduction_and_an_exchange_of_two_dimensions() -> None:
     direct = f"f32[4,6] all-reduce(x), {IDS}, to_apply=product"
     body = f"{PRODUCT}\nENTRY e {{ x = f32[4,6] parameter(0) ROOT y = {direct} }}"
@@ -114,6 +123,8 @@ REDUCED = called("all-reduce", "f32[4,6]", GROUPS)
         (called("all-reduce", "f32[4,6]", {"replica_groups": [["a"]]}), "no lists of ids"),
         (called("all-gather", "f32[8,6]", {"all_gather_dim": 2}), "dimension 2 of async_coll"),
         (called("all-gather", "f32[8,6]", {"all_gather_dim": "x"}), "dimension x of async_coll"),
+        (called("collective-permute", "f32[4,6]", {}), "does not say source_target_pairs"),
+        (called("all-reduce", "f32[4,6]", {**GROUPS, "sparse": True}), "says sparse, of which"),
         (REDUCED.replace("all-reduce-start", "other"), "waits for nothing"),
         (REDUCED.replace('{\\"replica', '{{\\"replica'), "no JSON object"),
     ],
