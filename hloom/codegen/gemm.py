@@ -24,6 +24,7 @@ from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
 from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
+from hloom.codegen.window_rows import RowsOfWindow
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
@@ -118,6 +119,8 @@ class PackedWriter(ProductFinish):
         count = end.plus(tile.times(-1))
         panels = self.packer.panels_of_b()
         scratch = self.packer.a_scratch()
+        if self.packer.window is not None:
+            self.packer.window.begin(first, last)
         if self.packer.depth == p.depth:
             self._whole(panels, scratch, first, last, tile, count)
         else:
@@ -232,12 +235,15 @@ class PackedWriter(ProductFinish):
 
     # -- multiplying
 
-    def _multiply(self, a: RowsOfA, panels: Value, number: Affine, k: Part) -> Value:
+    def _multiply(self, a: RowsOfA | RowsOfWindow, panels: Value, number: Affine, k: Part) -> Value:
         """The sums of the packed part of K."""
         e, tiling, b = self.e, self.tiling, self.b
         panels, base, across = self.packer.panel_place(panels, number, k)
         height, width, group = tiling.height, tiling.width, self.p.packing.group
         acc = b.constant(self.p.of, 0, (height, width))
+        if isinstance(a, RowsOfWindow):
+            assert self.packer.window is not None
+            return self.packer.window.sums(a, panels, base, across, k, acc)
         if self.packer.corrections is not None:
             at = e.scalar(number.times(width))
             too_much = b.load(self.packer.corrections, at, (1, width), (width, 1))

@@ -24,6 +24,7 @@ from hloom.codegen.gemm_groups import (
 )
 from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product, Read
+from hloom.codegen.window_rows import RowsOfWindow, WindowReader
 from hloom.kernel.kernel import Value
 
 # Rows and columns of a square that is turned in registers.
@@ -72,6 +73,7 @@ class Packer(Runs):
         self.batch = ZERO
         self.first_tile = ZERO
         self.corrections: Value | None = None
+        self.window = WindowReader(self, p.window) if p.window is not None else None
         self.depth = tiling.piece * prod(p.depths[tiling.split + 1 :])
         size, group, step = p.element_bytes, p.packing.group, p.packing.step
         padded = -(-self.depth // step) * step
@@ -275,13 +277,15 @@ class Packer(Runs):
     def a_scratch(self) -> Value | None:
         """Memory for a tile of rows; None if A is read where it stands."""
         p, tiling = self.p, self.tiling
-        if p.direct_a is not None:
+        if p.direct_a is not None or p.window is not None:
             return None
         return self.b.alloc(p.a_type, tiling.height * self.a_stride)
 
-    def rows_of_a(self, scratch: Value | None, m: Affine, part: Part) -> RowsOfA:
+    def rows_of_a(self, scratch: Value | None, m: Affine, part: Part) -> RowsOfA | RowsOfWindow:
         """A tile of rows, packed if it must be."""
         p, tiling, e = self.p, self.tiling, self.e
+        if self.window is not None:
+            return self.window.rows_at(m)
         if scratch is None:
             assert p.direct_a is not None
             source, offset, along_rows, along_k = p.direct_a(e, self.batch, m)

@@ -24,6 +24,9 @@ PANEL_SHARE = 9 / 16
 ACROSS_SHARE = 3 / 8
 # The scratch for partial sums of a step.
 PARTIAL_SHARE = 3 / 16
+# The lines of an image that a step of a convolution copies, and what the fewest may take.
+LINES_SHARE = 1 / 4
+FEWEST_LINES_SHARE = 3 / 8
 # The sums of a step of the direct form.
 SUMS_SHARE = 1 / 4
 # The B of the near form, and the rows that it takes to keep multiply-adds busy.
@@ -89,7 +92,9 @@ class GemmTiling:
             return -(-p.rows // self.height) * tile * self.panels * size
         depth = self.piece * prod(p.depths[self.split + 1 :])
         packed = 0 if p.b_panels else self.panels * (depth + p.packing.step) * self.width
-        if p.direct_a is None:
+        if p.window is not None:
+            packed += p.window.scratch_elements(p.rows, self.height, self.row_tiles)
+        elif p.direct_a is None:
             packed += self.height * (depth + self.lanes * p.packing.step)
         partial = tile if depth == p.depth else self.row_tiles * self.panels * tile
         return packed * element + partial * size
@@ -233,6 +238,8 @@ def packed_tiling(
             if least is None or cost < least:
                 best, least = (panels, chunks), cost
     panels, chunks = best
+    if p.window is not None:
+        chunks = chunks_of_lines(p, height, chunks, device)
     per_chunk = -(-p.row_groups * rows // chunks)
     deepest = max(panel_bytes // (panels * width * element), 16)
     if p.b_panels and per_chunk == 1:
@@ -272,6 +279,20 @@ def tiling_of_depth(
     )
 
 
+def chunks_of_lines(p: Product, height: int, chunks: int, device: Device) -> int:
+    """As many chunks of rows, or more, so that the lines of an image for one fit their share."""
+    assert p.window is not None
+    tiles = -(-p.rows // height)
+    most = share_bytes(device, LINES_SHARE) // max(p.of.size_bytes, 1)
+    per_chunk, least = -(-tiles // chunks), p.window.least_tiles(height)
+    while per_chunk > least:
+        elements = p.window.scratch_elements(p.rows, height, per_chunk)
+        if elements <= most:
+            break
+        per_chunk = max(least, min(per_chunk - 1, per_chunk * most // elements))
+    return -(-tiles // per_chunk)
+
+
 def _chunk_counts(tiles: int, steps: int) -> list[int]:
     """How many chunks of rows may be tried."""
     counts = {1, 2, 4, steps, 2 * steps, -(-steps // 2)}
@@ -296,7 +317,10 @@ def _cost(
         # Partial sums go to memory and back.
         work *= 1.02 + 8.0 / piece
     pack_a = 0.0
-    if not p.direct_a:
+    if p.window is not None:
+        lines = p.window.scratch_elements(p.rows, height, -(-tiles // chunks))
+        pack_a = lines / device.compute.vector_floats * costs.copied_cycles / p.depth
+    elif not p.direct_a:
         is_window = len(p.depths) > 1
         copied = costs.gathered_cycles if is_window else costs.copied_cycles
         pack_a = rows / device.compute.vector_floats * copied

@@ -25,6 +25,7 @@ from hloom.types.dtype import DType
 
 if TYPE_CHECKING:
     from hloom.codegen.gemm_tiling import GemmTiling
+    from hloom.codegen.window_rows import WindowRows
 
 # Reads an element: (elements, batch, m or n, digits of k).
 Read = Callable[[Elements, Affine, Affine, Sequence[Affine]], Value]
@@ -69,6 +70,8 @@ class Product:
     """... and the dimensions of it that are the digits of K, in their order, and the columns."""
     b_panels: Panels | None = None
     """Panels that B lies in already."""
+    window: WindowRows | None = None
+    """How rows of A are read from an image, where a window's places need not be packed."""
     tiling: GemmTiling | None = None
     """How it is cut, where that has been chosen; None: as the device's costs say."""
 

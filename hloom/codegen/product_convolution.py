@@ -19,6 +19,7 @@ from hloom.codegen.elements_window import window_position
 from hloom.codegen.packing import WIDE, exact_source, packing_of
 from hloom.codegen.product import Product, Read, fastest
 from hloom.codegen.row_products import accumulator_type
+from hloom.codegen.window_rows import window_rows
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
@@ -105,6 +106,8 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
         a_merged=2 if _joins_features(i, leaves) else 1,
         packing=packing,
     )
+    if groups == 1 and packing.group == 1 and device is not None:
+        p = replace(p, window=window_rows(i, leaves, of, device))
     is_plain = groups == 1 and not any(w.window_reversal for w in dims)
     return _with_panels(p, rhs, leaves) if is_plain else p
 

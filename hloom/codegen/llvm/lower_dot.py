@@ -17,7 +17,7 @@ from hloom.codegen.llvm.lower_fold import Item, folded_rows, items_of, lanes_of_
 from hloom.codegen.llvm.lower_memory import load_rows, load_tile
 from hloom.codegen.llvm.lower_shape import lane
 from hloom.codegen.llvm.lower_state import Handler, Joined, KernelLowering, Rows, storage_of
-from hloom.codegen.llvm.lower_storage import address, from_storage
+from hloom.codegen.llvm.lower_storage import address, address_apart, from_storage
 from hloom.codegen.llvm.lower_tiles import can_defer, dot_of_tiles, is_tiled
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Block, Op, Value
@@ -39,13 +39,27 @@ def find_deferred(block: Block, uses: dict[Value, int]) -> dict[Value, Op]:
         elif op.opcode == "bitcast-convert":
             if op.operands[0] in pending and uses.get(op.result) == 1:
                 pending[op.result] = pending[op.operands[0]]
+        elif op.opcode == "concatenate":
+            if uses.get(op.result) == 1 and _is_column_of_loads(op, pending):
+                pending[op.result] = op
         elif op.opcode == "dot":
             for x in op.operands[1:]:
-                if x in pending:
-                    deferred[x] = deferred[pending[x].result] = pending[x]
+                source = pending.get(x)
+                if source is None or (source.opcode == "concatenate" and x is not op.operands[1]):
+                    continue
+                deferred[x] = deferred[source.result] = source
+                if source.opcode == "concatenate":
+                    deferred.update({y: pending[y] for y in source.operands})
         elif op.opcode in WRITERS:
             pending.clear()
     return deferred
+
+
+def _is_column_of_loads(op: Op, pending: dict[Value, Op]) -> bool:
+    """Whether single elements from several places of memory are put under one another."""
+    parts = [x for x in op.operands if x in pending and pending[x].result is x]
+    is_column = op.attrs["axis"] == 0 and all(x.shape == (1, 1) for x in op.operands)
+    return is_column and len(parts) == len(op.operands) and not op.result.dtype.is_complex
 
 
 def dot(low: KernelLowering, op: Op) -> Rows:
@@ -133,7 +147,11 @@ class _Left:
     def __init__(self, low: KernelLowering, a: Value, dtype: DType) -> None:
         self.low, self.dtype, self.source = low, dtype, a.dtype
         self.load = low.deferred.get(a)
-        if self.load is not None:
+        self.places: list[V] = []
+        if self.load is not None and self.load.opcode == "concatenate":
+            loads = [low.deferred[x] for x in self.load.operands]
+            self.places = [address_apart(low, *x.operands) for x in loads]
+        elif self.load is not None:
             self.base = address(low, *self.load.operands)
             self.strides = self.load.attrs["strides"]
         else:
@@ -148,8 +166,12 @@ class _Left:
                 one = lane(low, row, k)
                 return lambda width: e.splat(one, width)
             return lambda width: e.shuffle(row, None, [k] * width)
-        at = (m * self.strides[0] + k * self.strides[1]) * self.source.size_bytes
-        one = from_storage(e, e.load(e.gep(self.base, at), storage_of(self.source)), self.source)
+        if self.places:
+            place = self.places[m]
+        else:
+            at = (m * self.strides[0] + k * self.strides[1]) * self.source.size_bytes
+            place = e.gep(self.base, at)
+        one = from_storage(e, e.load(place, storage_of(self.source)), self.source)
         one = convert_row(low, one, self.source, self.dtype)
         return lambda width: e.splat(one, width)
 

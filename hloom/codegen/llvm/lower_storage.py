@@ -46,6 +46,20 @@ def address(low: KernelLowering, buffer: Value, offset: Value) -> V:
     return e.gep(e.gep(base, e.mul(at, e.const("i64", size))), constant * size)
 
 
+def address_apart(low: KernelLowering, buffer: Value, offset: Value) -> V:
+    """`address` of a sum, its terms one after the other: the row of an image, which stays while
+    what is added to it moves, for all rows alike."""
+    op = offset.op
+    if op is None or op.opcode != "add":
+        return address(low, buffer, offset)
+    e, size = low.e, buffer.dtype.size_bytes
+    (base,) = low.of(buffer)
+    for term in op.operands:
+        (at,) = low.of(term)
+        base = e.gep(base, e.mul(e.sext(at, "i64"), e.const("i64", size)))
+    return base
+
+
 def without_constant(offset: Value) -> tuple[Value, int]:
     """An offset as another one and a constant that is added to it. Offsets do not overflow: they
     are within buffers."""

@@ -1,0 +1,89 @@
+"""Convolutions whose rows are read where the image lies: edges, chunks of lines, parts of K."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import hloom
+from hloom.api import host_device
+from hloom.codegen.product_convolution import convolution_product
+from tests.codegen.products import agrees
+from tests.codegen.test_convolution import NHWC, module
+
+CASES = {
+    "lines of several images": ("5,6,9,24", "3,3,24,40", "5,6,9,40", "size=3x3 pad=1_1x1_1", NHWC),
+    "several chunks": ("2,40,33,64", "3,3,64,64", "2,40,33,64", "size=3x3 pad=1_1x1_1", NHWC),
+    "strided chunks": (
+        "3,61,45,32",
+        "5,3,32,48",
+        "3,31,15,48",
+        "size=5x3 stride=2x3 pad=2_2x0_0",
+        NHWC,
+    ),
+    "parts of K": ("1,7,7,512", "3,3,512,64", "1,7,7,64", "size=3x3 pad=1_1x1_1", NHWC),
+    "uneven parts": ("1,5,6,700", "2,5,700,96", "1,5,6,96", "size=2x5 pad=1_0x2_2", NHWC),
+    "parts of features": ("1,6,6,3000", "1,2,3000,64", "1,6,6,64", "size=1x2 pad=0_0x1_0", NHWC),
+    "nothing outside": ("2,17,19,48", "3,3,48,64", "2,15,17,64", "size=3x3", NHWC),
+    "cropped": ("2,17,19,20", "3,3,20,64", "2,13,14,64", "size=3x3 pad=-1_-1x-2_-1", NHWC),
+    "far outside": ("2,3,4,24", "3,5,24,64", "2,11,12,64", "size=3x5 pad=5_5x6_6", NHWC),
+    "edges only": ("3,8,1,16", "3,1,16,64", "3,4,1,64", "size=3x1 stride=2x2 pad=1_1x1_0", NHWC),
+    "dilated": (
+        "2,15,13,24",
+        "3,3,24,64",
+        "2,15,13,64",
+        "size=3x3 pad=2_2x3_3 rhs_dilate=2x3",
+        NHWC,
+    ),
+    "line": ("3,200,10", "9,10,64", "3,200,64", "size=9 pad=4_4", "b0f_0io->b0f"),
+    "space": ("1,7,6,5,16", "3,3,3,16,64", "1,5,4,3,64", "size=3x3x3", "b012f_012io->b012f"),
+    "few features": (
+        "2,40,41,3",
+        "7,7,3,64",
+        "2,20,21,64",
+        "size=7x7 stride=2x2 pad=3_3x3_3",
+        NHWC,
+    ),
+    "one column": ("1,90,1,32", "3,3,32,64", "1,90,1,64", "size=3x3 pad=1_1x1_1", NHWC),
+}
+
+
+@pytest.mark.parametrize("isa", ["", "AVX2"])
+@pytest.mark.parametrize("name", CASES)
+def test_rows(name: str, isa: str) -> None:
+    agrees(module(*CASES[name]), "f32", isa)
+
+
+@pytest.mark.parametrize("of", ["f64", "s32", "bf16", "f16"])
+def test_types(of: str) -> None:
+    agrees(module(*CASES["lines of several images"], of=of), of)
+
+
+def test_image_that_is_computed() -> None:
+    """The image is made as its lines are copied."""
+    text = module(*CASES["several chunks"]).replace(
+        "ROOT %y = f32[2,40,33,64] convolution(%x,",
+        "%z = f32[2,40,33,64] exponential(%x)\n  ROOT %y = f32[2,40,33,64] convolution(%z,",
+    )
+    agrees(text, "f32")
+
+
+def test_lines_that_are_too_long_are_packed() -> None:
+    """Where few lines fill the cache already, or a step would copy far more than it uses."""
+    text = module("2,64,512,64", "3,3,64,64", "2,64,512,64", "size=3x3 pad=1_1x1_1", NHWC)
+    convolution = hloom.parse(text).entry.root
+    p = convolution_product(convolution, set(convolution.operands), host_device())
+    assert p is not None and p.window is None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_is_read_where_it_lies(name: str) -> None:
+    """The form is chosen, and copies less than the rows are; none of its accesses need a mask."""
+    convolution = hloom.parse(module(*CASES[name])).entry.root
+    p = convolution_product(convolution, set(convolution.operands), host_device())
+    assert p is not None and p.window is not None
+    assert p.window.stands == (name in ("nothing outside", "cropped", "space"))
+    kernels = hloom.compile(module(*CASES[name])).as_text("kernels")
+    columns = re.findall(r"concatenate", kernels)
+    assert columns and " mask" not in kernels
