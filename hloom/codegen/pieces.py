@@ -13,7 +13,7 @@ from operator import itemgetter
 from hloom.codegen.elements_concatenate import IN_TURN
 from hloom.codegen.loops import LoopWriter, Nest
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
-from hloom.codegen.walk import Loops, vector_lanes, vectors_for
+from hloom.codegen.walk import MOST_WRITTEN, Loops, vector_lanes, vectors_for, whole_rows
 from hloom.codegen.work import body_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
@@ -83,8 +83,9 @@ def _kernel(
     if alone:
         shapes = [Loops.of(body, root.operands[parts[0]].shape.dims, device, work)]
     else:
-        lanes = vectors_for(body, device, work) * vector_lanes(body, device)
-        shapes = [_loops(root.operands[k].shape.dims, d, lanes, device) for k in parts]
+        vectors, vector = vectors_for(body, device, work), vector_lanes(body, device)
+        inside = set(body.instructions)
+        shapes = [_loops(root.operands[k], inside, d, vectors, vector, device) for k in parts]
     grid = shapes[0].grid if alone else (prod(root.shape.dims[:d]),)
     emitter = KernelEmitter(body, grid, device, part=not whole)
     [output] = emitter.outputs
@@ -178,11 +179,38 @@ def _starts(root: Instruction) -> list[int]:
     return starts
 
 
-def _loops(sizes: tuple[int, ...], d: int, lanes: int, device: Device) -> Loops:
+def _loops(
+    x: Instruction, inside: set[Instruction], d: int, vectors: int, vector: int, device: Device
+) -> Loops:
     """The loops of one operand: the grid goes over the dimensions before the concatenated one."""
+    sizes = x.shape.dims
     split, length = len(sizes), 1
     while split > d and length < device.compute.vector_bytes // 4:
         split -= 1
         length *= sizes[split]
-    lanes = min(lanes, length)
+    computed = _computed(x, inside)
+    while x.opcode in ("bitcast", "reshape"):
+        [x] = x.operands
+    lanes = min(whole_rows(computed, vectors, vector, _last(x.shape.dims, length)), length)
     return Loops(sizes[:d], sizes[d:split], sizes[split:], lanes, length)
+
+
+def _computed(x: Instruction, inside: set[Instruction]) -> list[Instruction]:
+    """What is computed for an operand, or so much of it that tiles are to be small: to look at all
+    of it for each operand would take a time that grows as the square of them."""
+    found = dict.fromkeys([x])
+    waiting = [x]
+    while waiting and len(found) < MOST_WRITTEN:
+        new = [y for y in waiting.pop().operands if y in inside and y not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return list(found)
+
+
+def _last(sizes: tuple[int, ...], length: int) -> tuple[int, ...]:
+    """The fastest dimensions that have so many elements together; else the length as it is."""
+    split, count = len(sizes), 1
+    while split and count < length:
+        split -= 1
+        count *= sizes[split]
+    return sizes[split:] if count == length else (length,)

@@ -230,16 +230,18 @@ def _least_along(fold: Instruction, device: Device) -> int:
     return lanes * (MOST_JOINED_FLOATS if is_floating else MOST_JOINED)
 
 
-def _whole_rows(body: Body, vectors: int, vector: int, inner: Sequence[int]) -> int:
+def whole_rows(
+    instructions: Sequence[Instruction], vectors: int, vector: int, inner: Sequence[int]
+) -> int:
     """About so many vectors of lanes; whole short rows of the fastest dimension where that is
     possible: what each lane reads of its row is known when code is made then."""
     solid, lanes = [n for n in inner if n != 1], vectors * vector
     if len(solid) < 2 or 0 in solid or lanes % solid[-1] == 0:
         return lanes
     rows = lcm(vector, solid[-1])
-    count = len([x for x in body.instructions if x.opcode not in WRITTEN_BEFORE])
+    count = len([x for x in instructions if x.opcode not in WRITTEN_BEFORE])
     most = max(FEW_VECTORS, min(MOST_VECTORS, MOST_WRITTEN // max(count, 1)))
-    if any(x.opcode == "reduce-window" for x in body.instructions):
+    if any(x.opcode == "reduce-window" for x in instructions):
         most = FEW_VECTORS  # each place of the window is read for itself
     if rows > vector * max(2 * vectors, most):
         return lanes
@@ -268,7 +270,7 @@ class Loops:
         while split > (rows or 0) and length < device.compute.vector_bytes // 4:
             split -= 1
             length *= sizes[split]
-        lanes = min(_whole_rows(body, vectors, vector, sizes[split:]), length)
+        lanes = min(whole_rows(body.instructions, vectors, vector, sizes[split:]), length)
         in_halves = vector > device.compute.vector_floats and any(
             x.opcode in MASKED for x in body.instructions
         )

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.codegen.pieces import MANY_ELEMENTS, MANY_PARTS, concatenate_parts
+from hloom import api
+from hloom.codegen.pieces import MANY_ELEMENTS, MANY_PARTS, _loops, concatenate_parts
 from hloom.codegen.tile import Body
 from hloom.ir.text import parse_module
 
@@ -70,3 +71,31 @@ def test_single_numbers_are_joined_by_several_kernels(rows):
     parts = parts_of([1] * count, rows)
     assert [k for some in parts for k in some] == list(range(count))
     assert max(map(len, parts)) == MANY_PARTS
+
+
+@pytest.mark.parametrize("sizes", [(8, 12), (4, 3), (5, 20), (16, 7), (1, 12), (31, 6)])
+def test_joined_products_read_whole_rows(sizes):
+    """Rows of a product that are joined as one long row: what each lane reads of its own is known
+    when code is made, also where the row is not a multiple of a vector."""
+    columns, depth = sizes[1], 3
+    lines = ["HloModule m", "ENTRY e {", f"  b = f32[5,{depth},{columns}] parameter(0)"]
+    rng = np.random.default_rng(1)
+    b, arrays, expected, names, widths = rng.random((5, depth, columns), np.float32), [], [], [], []
+    for k, rows in enumerate((sizes[0], sizes[0] + 1)):
+        width = rows * columns
+        lines += [
+            f"  a_{k} = f32[5,{rows},{depth}] parameter({k + 1})",
+            f"  d_{k} = f32[5,{rows},{columns}] dot(a_{k}, b), lhs_batch_dims={{0}}, "
+            "lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}",
+            f"  y_{k} = f32[5,{width}] reshape(d_{k})",
+        ]
+        arrays.append(rng.random((5, rows, depth), np.float32))
+        expected.append((arrays[k] @ b).reshape(5, width))
+        names.append(f"y_{k}")
+        widths.append(width)
+    joined_rows = f"f32[5,{sum(widths)}] concatenate({', '.join(names)}), dimensions={{1}}"
+    found = hloom.compile("\n".join([*lines, f"  ROOT r = {joined_rows} }}"]))(b, *arrays)
+    assert np.allclose(np.asarray(found), np.concatenate(expected, 1), rtol=1e-5)
+    root = parse_module("\n".join([*lines, f"  ROOT r = {joined_rows} }}"])).entry.root
+    inside = set(Body.of(root).instructions)
+    assert _loops(root.operands[1], inside, 1, 1, 16, api.host_device()).lanes % columns == 0

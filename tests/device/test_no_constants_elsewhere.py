@@ -62,6 +62,7 @@ NAMED = {
     "codegen/llvm/matrix_tiles.py:ROW_BYTES": "a register of an instruction set",
     "codegen/packing.py:TILE_LINES": "a register of an instruction set",
     "codegen/llvm/elf_symbols.py:_SYMBOL_BYTES": SIZED,
+    "codegen/llvm/lower_gather.py:LEAST_PIECE_BYTES": WIDTH,
     "codegen/llvm/small_tables.py:LEAST_LANES": RATIO,
     "codegen/llvm/thunks/copy.py:INLINE_VECTORS": RATIO,
     "codegen/scatter.py:LANES_OF_WINDOW": RATIO,

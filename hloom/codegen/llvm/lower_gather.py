@@ -6,10 +6,12 @@ from math import prod
 
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.known_offsets import (
+    far_distances,
     known_distances,
     known_mask,
     known_number,
     known_runs,
+    pieces_of,
 )
 from hloom.codegen.llvm.lower_masked import (
     elements_held,
@@ -25,6 +27,11 @@ from hloom.codegen.llvm.values import BITS, V
 from hloom.kernel.kernel import Op, Value
 from hloom.types.dtype import DType
 
+LEAST_PIECE_BYTES = 4
+"""Narrower elements are shuffled between lanes of 16 bytes by several instructions each."""
+SHUFFLE_OF_TWO = 3
+"""What picking any lanes of two registers takes but with AVX-512: a shuffle of each, a blend."""
+
 
 def gather(low: KernelLowering, op: Op) -> Rows:
     """Elements at a tile of offsets."""
@@ -35,19 +42,21 @@ def gather(low: KernelLowering, op: Op) -> Rows:
     masks = low.of(op.operands[2]) if masked else []
     others = low.of(op.operands[3]) if masked else []
     e = low.e
-    if known_distances(offsets) is None and (tabled_rows := tabled(low, op)) is not None:
+    known_numbers = low.known_numbers
+    near = known_distances(offsets, known_numbers)
+    far = None if masked else _of_planes(far_distances(offsets, known_numbers), planes)
+    in_pieces = far is not None and all(_has_pieces(low, row, dtype) for row in far)
+    if near is None and not in_pieces and (tabled_rows := tabled(low, op)) is not None:
         if not masked:
             return tabled_rows
         return [e.select(m, x, y) for m, x, y in zip(masks, tabled_rows, others)]
+    runs = None if masked or near else _of_planes(known_runs(offsets, known_numbers), planes)
     rows: Rows = []
     for plane in range(planes):
         start = e.gep(base, plane * size // planes)
-        apart = (
-            None if masked and dtype.is_complex else _of_planes(known_distances(offsets), planes)
-        )
+        apart = None if masked and dtype.is_complex else _of_planes(near, planes)
         held_elements = elements_held(low, buffer) if masked else 0
-        known = known_mask(op.operands[2]) if masked and apart is not None else None
-        runs = None if masked or apart else _of_planes(known_runs(offsets), planes)
+        known = known_mask(op.operands[2], known_numbers) if masked and apart else None
         if masked and known is None and not (held_elements and has_masks(low, size)):
             apart = None
         for i, at in enumerate(low.of(offsets)):
@@ -62,6 +71,9 @@ def gather(low: KernelLowering, op: Op) -> Rows:
             elif runs is not None:
                 first = _first(low, offsets, i, at)
                 rows.append(_from_runs(low, start, first, runs[i], dtype))
+            elif far is not None:
+                places = e.gep(start, _bytes_of(e, _first(low, offsets, i, at), dtype.size_bytes))
+                rows.append(_from_far(low, places, far[i], dtype, in_pieces))
             elif masked:
                 other = others[plane * len(masks) + i]
                 rows.append(_gathered_masked(low, buffer, start, at, masks[i], other, dtype))
@@ -104,7 +116,7 @@ def _first(low: KernelLowering, offsets: Value, row: int, at: V) -> V:
     pending = [offsets]
     while pending:
         x = pending.pop()
-        if (number := known_number(x, row)) is not None:
+        if (number := known_number(x, row, low.known_numbers)) is not None:
             constant += number
         elif x.op is not None and x.op.opcode == "add":
             pending += x.op.operands
@@ -236,6 +248,57 @@ def _from_runs(low: KernelLowering, base: V, first: V, apart: tuple[int, ...], d
     return low.joined(parts)
 
 
+def _registers(low: KernelLowering, apart: tuple[int, ...], dtype: DType) -> list[tuple[int, ...]]:
+    """The lanes of a row, as many at a time as one register has."""
+    width = low.machine.vector_bytes // _unit(dtype)
+    return [apart[k : k + width] for k in range(0, len(apart), width)]
+
+
+def _has_pieces(low: KernelLowering, apart: tuple[int, ...], dtype: DType) -> bool:
+    """Whether registers that are read as pieces of memory and shuffled together take fewer
+    instructions than a load and an insertion for each lane."""
+    size = _unit(dtype)
+    if size < LEAST_PIECE_BYTES or max(apart) - min(apart) < low.machine.vector_bytes // size:
+        return False
+    shuffle = 1 if low.machine.has_avx512 else SHUFFLE_OF_TWO
+    for part in _registers(low, apart, dtype):
+        pieces = len(pieces_of(part, apart, low.machine.vector_bytes // size))
+        if pieces + (pieces - 1) * shuffle >= 2 * len(part):
+            return False
+    return True
+
+
+def _from_far(
+    low: KernelLowering, places: V, apart: tuple[int, ...], dtype: DType, in_pieces: bool
+) -> V:
+    """Elements at known distances from an address, far apart: pieces of memory as long as a
+    register, between the first element and the last, or a load for each."""
+    e, kind, size = low.e, storage_of(dtype), _unit(dtype)
+    if len(set(apart)) == 1:
+        return from_storage(e, e.splat(e.load(places, kind), len(apart)), dtype)
+    if not in_pieces:
+        loads = [e.load(e.gep(places, x * size), kind) for x in apart]
+        return from_storage(e, e.concat(loads), dtype)
+    width = low.machine.vector_bytes // size
+    parts = []
+    for part in _registers(low, apart, dtype):
+        starts = pieces_of(part, apart, width)
+        piece_of = [max(n for n, start in enumerate(starts) if start <= x) for x in part]
+        row = None
+        for n, start in enumerate(starts):
+            piece = e.load(e.gep(places, start * size), kind, width)
+            picks = [x - start if of == n else -1 for x, of in zip(part, piece_of)]
+            if row is None:
+                row = e.shuffle(piece, None, picks)
+            else:
+                piece = e.shuffle(piece, None, picks)
+                lanes = range(len(part))
+                row = e.shuffle(row, piece, [k + len(part) * (piece_of[k] == n) for k in lanes])
+        assert row is not None
+        parts.append(from_storage(e, row, dtype))
+    return low.joined(parts)
+
+
 def _runs(apart: tuple[int, ...], step: int) -> list[tuple[int, int]]:
     """The first lane of each run of elements side by side, and the one behind its last."""
     starts = [n for n in range(len(apart)) if n == 0 or apart[n] != apart[n - 1] + step]
@@ -270,7 +333,7 @@ def scatter(low: KernelLowering, op: Op) -> Rows:
     places, values = low.of(offsets), low.of(value)
     masks = low.of(op.operands[3]) if len(op.operands) == 4 else None
     count = len(places)
-    if masks is None and (apart := known_runs(offsets)) is not None:
+    if masks is None and (apart := known_runs(offsets, low.known_numbers)) is not None:
         for i, at in enumerate(places):
             parts = [to_storage(e, values[k * count + i], dtype) for k in range(planes)]
             first = _first(low, offsets, i, at)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.convert import high_half, narrowed, rounded_half, widened
 from hloom.codegen.llvm.emit import Emit
+from hloom.codegen.llvm.known_offsets import Known
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.values import V, type_text
 from hloom.kernel.kernel import Block, Kernel, Op, Value
@@ -63,6 +64,7 @@ class KernelLowering:
         "e",
         "freedom",
         "kernel",
+        "known_numbers",
         "known_widths",
         "machine",
         "nontemporal",
@@ -83,6 +85,7 @@ class KernelLowering:
         """Scratch of complex numbers whose parts lie apart: bytes from a real part to the other."""
         self.yielded: set[Value] = set()
         """What blocks yield: sums that loops carry, which keep their excess precision."""
+        self.known_numbers: Known = {}
         self.known_widths: dict[int, tuple[int, ...]] = {}
         self.tiles: dict[Op, Any] = {}
         """Dots whose sums the loop around them holds in tile registers."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.codegen.llvm.known_offsets import known_numbers
+from hloom.codegen.llvm.known_offsets import Known, known_numbers
 from hloom.codegen.llvm.lower_masked import elements_held
 from hloom.codegen.llvm.lower_state import KernelLowering, Rows, storage_of
 from hloom.codegen.llvm.lower_storage import from_storage
@@ -104,7 +104,8 @@ def tabled(low: KernelLowering, op: Op) -> Rows | None:
     if row is not None and row[3] < held:
         within, start, least, count = row
     if count > min(p.most, held) or offsets.shape[-1] * 2 < count // p.lanes:
-        rows = None if is_masked or len(offsets.shape) > 1 else _rows_of_lanes(offsets)
+        is_row = not is_masked and len(offsets.shape) == 1
+        rows = _rows_of_lanes(offsets, low.known_numbers) if is_row else None
         return None if rows is None else _from_rows(low, buffer, rows, p, dtype)
     table = _loaded(low, _moved(low, low.of(buffer)[0], start, p), least, count, p)
     return [_picked(low, table, at, dtype) for at in low.of(within)]
@@ -122,7 +123,7 @@ class RowsOfLanes:
     most: int
 
 
-def _rows_of_lanes(offsets: Value) -> RowsOfLanes | None:
+def _rows_of_lanes(offsets: Value, known: Known) -> RowsOfLanes | None:
     """Offsets as such a sum; None if they are none."""
     starts: list[Value] = []
     rows = np.zeros(offsets.shape, np.int64)
@@ -130,7 +131,7 @@ def _rows_of_lanes(offsets: Value) -> RowsOfLanes | None:
     pending = [offsets]
     while pending:
         x = pending.pop()
-        if (numbers := known_numbers(x)) is not None:
+        if (numbers := known_numbers(x, known)) is not None:
             rows = rows + numbers
         elif x.op is None:
             return None

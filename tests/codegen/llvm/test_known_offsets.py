@@ -175,3 +175,37 @@ def test_known_distances_under_a_known_mask(machine: str) -> None:
             b.store(out, b.binary("multiply", step, b.index(lanes)), rows_read, (1,))
             kernels.append(b.finish())
     check_all(kernels, [arguments(k) for k in kernels], machine)
+
+
+def _far(name: str, lanes: int, by: int, factor: int, moves: bool) -> Kernel:
+    """Reads elements `factor` apart, each `by` times, the last of them the last of the buffer."""
+    reach = (lanes - 1) // by * factor
+    b = KernelBuilder(f"far_{name}_{lanes}_{by}_{factor}_{moves}", (3,))
+    [step] = b.grid_indices
+    x = b.param("x", BY_NAME[name], reach + 1 + 2 * 5, "in")
+    out = b.param("out", BY_NAME[name], 3 * lanes, "out")
+    group = b.binary("divide", b.iota(S32, (lanes,), 0), b.constant(S32, by, (lanes,)))
+    apart = b.binary("multiply", group, b.constant(S32, factor, (lanes,)))
+    shift = b.binary("multiply", step, b.index(5)) if moves else b.index(10)
+    offsets = b.binary("add", b.broadcast(b.convert(shift, S32), (lanes,)), apart)
+    b.store(out, b.binary("multiply", step, b.index(lanes)), b.gather(x, offsets), (1,))
+    return b.finish()
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_offsets_far_apart(machine: str) -> None:
+    """Elements at strides of 3 to 40, and all the same: pieces of memory, or a load for each."""
+    sizes = ((16, 1, 3), (33, 1, 5), (64, 2, 7), (5, 1, 40), (17, 1, 9), (8, 1, 4), (16, 16, 1))
+    kernels = [
+        _far(name, *size, moves) for name in SOME for size in sizes for moves in (False, True)
+    ]
+    check_all(kernels, [arguments(k) for k in kernels], machine)
+
+
+@pytest.mark.parametrize(("factor", "loads"), [(3, 3), (40, 16)])
+def test_known_offsets_far_apart_are_read_from_one_address(factor: int, loads: int) -> None:
+    """No lane is taken out of a vector of offsets, and pieces are read where they are fewer."""
+    text = str(lower_kernel(_far("f32", 16, 1, factor, True), machines()["host"]))
+    assert "extractelement" not in text
+    if machines()["host"].has_avx512:
+        assert text.count("= load ") == loads + 2
