@@ -31,14 +31,13 @@ os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={MOST_DEVICES
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 
-def partitioned_by_xla(seed: int, kinds: tuple[str, ...]) -> tuple[str, str]:
-    """The text of what XLA makes of a program for each of its devices, or why it makes nothing."""
+def compiled_by_xla(module: hloom.Module) -> Any:
+    """What jaxlib's built-in backend makes of a module for as many devices as it has partitions."""
     import jax
     import numpy as np
     from jaxlib import _hlo, xla_client  # pyright: ignore[reportAttributeAccessIssue]
     from jaxlib._jax import mlir
 
-    module = Sketch(seed, kinds).module()
     count = module.num_partitions
     proto = _hlo.hlo_module_from_text(show_module(module)).as_serialized_hlo_module_proto()
     options = xla_client.CompileOptions()
@@ -49,8 +48,15 @@ def partitioned_by_xla(seed: int, kinds: tuple[str, ...]) -> tuple[str, str]:
     options.device_assignment = xla_client.DeviceAssignment.create(np.arange(count).reshape(1, -1))
     devices = xla_client.DeviceList(tuple(jax.devices()[:count]))
     client = jax.devices()[0].client
+    return client.compile_and_load(mlir.hlo_to_stablehlo(proto), devices, options)
+
+
+def partitioned_by_xla(seed: int, kinds: tuple[str, ...]) -> tuple[str, str]:
+    """The text of what XLA makes of a program for each of its devices, or why it makes nothing."""
+    import jax
+
     try:
-        compiled = client.compile_and_load(mlir.hlo_to_stablehlo(proto), devices, options)
+        compiled = compiled_by_xla(Sketch(seed, kinds).module())
     except jax.errors.JaxRuntimeError as error:
         return "", re.sub(r"\s+", " ", str(error))[:120]
     return compiled.hlo_modules()[0].to_string(), ""
