@@ -26,6 +26,8 @@ class AsyncCollectiveReplacer(Expander):
             return None
         of = start.called[0].root if start.opcode == "async-start" else start
         named = {f.name: getattr(of.attrs, f.name) for f in OPS[kind].fields}
+        if kind == "all-reduce" and (named["channel_id"] or 1) <= 0:
+            return None  # which its two halves may say, and it may not
         new = b.emit(kind, *start.operands, called=of.called, shape=i.shape, **named)
         new.shape = i.shape
         new.copy_annotations(start)

@@ -111,8 +111,9 @@ def slice_(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
             continue
         end = b.minimum(size, m.number(r.limit))
         room = b.maximum(b.subtract(end, m.number(r.start)), m.number(0))
-        up = b.add(room, m.number(r.stride - 1))
-        sizes[d] = b.divide(up, m.number(r.stride)) if r.stride > 1 else room
+        stride = min(r.stride, max(x.value.shape.dims[d], 1))  # more reach the first just as well
+        up = b.add(room, m.number(stride - 1))
+        sizes[d] = b.divide(up, m.number(stride)) if stride > 1 else room
     return Sized(again(m, i, x.value), sizes)
 
 

@@ -112,7 +112,11 @@ class MapInliner(Expander):
     opcodes = frozenset(["map"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
-        return inlined(b, i, i.called[0], i.operands)
+        arguments = [
+            b.spread(x, i.shape.dims) if x.shape.is_scalar and i.shape.dims else x
+            for x in i.operands
+        ]
+        return inlined(b, i, i.called[0], arguments)
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
+from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.sharding import Sharding
 from hloom.passes.partition.device_mesh import DeviceMesh
@@ -46,8 +47,15 @@ def _products(mesh: DeviceMesh, free: tuple[int, ...], count: int) -> Iterator[A
 
 
 def tiles_of(s: Sharding, devices: int) -> list[tuple[int, ...]]:
-    """The tile that each device holds."""
-    return [s.tile_index(d) for d in range(devices)]
+    """The tile that each device holds; `UnsupportedError` where one holds none."""
+    try:
+        return [s.tile_index(d) for d in range(devices)]
+    except ValueError as error:
+        raise UnsupportedError(
+            f"a sharding of the entry leaves devices out, of which there are {devices}: {error}",
+            rule="partition",
+            hint="give arguments and results of the program a part on every device",
+        ) from error
 
 
 def entered(b: Emitter, part: Instruction, s: Sharding, of: Shape, t: Tiling) -> Instruction:

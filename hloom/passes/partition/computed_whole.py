@@ -20,6 +20,7 @@ from hloom.ir.values.groups import ReplicaGroups
 from hloom.ir.values.padding import Padding
 from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.ir.values.slices import Slices
+from hloom.passes.partition.boundary import tiles_of
 from hloom.passes.partition.spmd_partitioner import keep_fitting_aliases
 from hloom.passes.partition.whole_effects import MEETING, have_effects_once, part_shape, unlike
 from hloom.passes.sharding.shardy_importer import ShardyImporter, meshes_of
@@ -135,14 +136,14 @@ class WholeEdges:
         their own, the one of its place."""
         if s.kind != "tiled":
             return x
-        tiles = [s.tile_index(d) for d in range(self.devices)]
+        tiles = tiles_of(s, self.devices)
         return self._joined(x, tiles, s.tile_dims[: s.data_rank], of, at)
 
     def part(self, x: Instruction, s: Sharding, of: Shape) -> Instruction:
         """The part of a device of a whole array."""
         if s.kind != "tiled":
             return x
-        tiles = [s.tile_index(d) for d in range(self.devices)]
+        tiles = tiles_of(s, self.devices)
         return self._cut(x, tiles, s.tile_dims[: s.data_rank], s.tile_sizes(of.dims))
 
     def at_region(self, i: Instruction) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.base.diagnostics import UnsupportedError
 from hloom.interp.lockstep import evaluate_lockstep
 from hloom.ir.module import Module
 from hloom.ir.values.sharding_data import join_array
@@ -295,3 +296,18 @@ ENTRY main {
 }""",
         3,
     )
+
+
+@pytest.mark.parametrize("side", ["parameter", "result"])
+def test_shardings_that_leave_devices_out_are_refused(side):
+    some, rest = ", sharding={devices=[2,1]<=[2]}", ", sharding={replicated}"
+    x, y = (some, rest) if side == "parameter" else (rest, some)
+    module = parsed(
+        f"""ENTRY e {{
+          x = f32[4,6] parameter(0){x}
+          ROOT y = f32[4,6] negate(x){y}
+        }}""",
+        5,
+    )
+    with pytest.raises(UnsupportedError, match="leaves devices out"):
+        hloom.pass_named("spmd-partitioner").run(module)
