@@ -163,6 +163,12 @@ _PASSED_ON = {
 }
 
 
+def handed_on(i: Instruction) -> list[tuple[Shape, Shape]]:
+    """The shapes that an instruction which hands values on says of them, beside those they have."""
+    pairs = _PASSED_ON.get(i.opcode)
+    return [] if pairs is None else [(declared, had) for declared, had, _ in pairs(i)]
+
+
 def _check_host_copy(i: Instruction) -> Iterator[VerifyError]:
     declared, source = i.shape, i.operands[0].shape
     if declared.layout is None or source.layout is None:

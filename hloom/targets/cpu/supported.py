@@ -10,8 +10,10 @@ from hloom.ir.module import Module
 from hloom.ir.named_devices import check_devices
 from hloom.ir.op import opcodes
 from hloom.ir.traits import CONTROL_FLOW, FORWARDS, PLUMBING
+from hloom.ir.verify.layouts import handed_on
 from hloom.passes.expand.dynamic_padder import DynamicPadder
 from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
+from hloom.passes.layout.layout_normalization import LayoutNormalization, physical_order
 from hloom.targets.cpu.lowering import unsupported
 from hloom.types.shape import Shape
 
@@ -57,6 +59,33 @@ def check_static(module: Module) -> None:
             raise unsupported(i, f"computes {i.shape.text}, an array of run-time size", hint)
         if i.opcode not in NAMING and any(x.shape.is_dynamic for x in i.operands):
             raise unsupported(i, "reads an array of run-time size")
+
+
+def check_one_order(module: Module) -> None:
+    """Refuse to hand an array on in another order than it lies in, which a pass sees to unless it
+    was left out: nothing would move its elements."""
+    for i in module.instructions():
+        for said, had in handed_on(i):
+            _check_orders(i, said, had)
+    entry, layouts = module.entry, module.entry_layout
+    if layouts is not None:
+        for p, said in zip(entry.parameters, layouts.parameters):
+            _check_orders(p, said, p.shape)
+        _check_orders(entry.root, layouts.result, entry.root.shape)
+
+
+def _check_orders(i: Instruction, said: Shape, had: Shape) -> None:
+    if said is had:
+        return
+    for a, b in zip(said.leaves(), had.leaves()):
+        if a.is_array and b.is_array and _solid_order(a) != _solid_order(b):
+            hint = f"let the pass {LayoutNormalization.name} run"
+            raise unsupported(i, f"hands {b.text} on as {a.text}", hint)
+
+
+def _solid_order(s: Shape) -> list[int]:
+    """The dimensions of more than one element, from outermost to innermost in memory."""
+    return [d for d in physical_order(s) if s.dims[d] != 1]
 
 
 def check_expansion(module: Module) -> None:

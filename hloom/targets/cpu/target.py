@@ -25,6 +25,7 @@ from hloom.ir.module import Module
 from hloom.memory.assign import AssignOptions, assign_buffers
 from hloom.memory.copies import CopyOptions, insert_copies
 from hloom.memory.spaces import take_spaces, tell_spaces
+from hloom.passes.layout.layout_normalization import LayoutNormalization
 from hloom.passes.pipeline import PipelineOptions
 from hloom.plan.branches import BranchPlan
 from hloom.plan.flights import flights
@@ -45,6 +46,7 @@ from hloom.targets.cpu.share import CpuShare, never
 from hloom.targets.cpu.shown import SHOWN
 from hloom.targets.cpu.supported import (
     check_expansion,
+    check_one_order,
     check_one_precision,
     check_static,
     check_supported,
@@ -319,6 +321,8 @@ class CpuTarget:
             module = result.module or module
             check_one_precision(module)
             check_static(module)
+            if not any(r.name == LayoutNormalization.name for r in records):
+                check_one_order(module)
         with stage("schedule"), blamed("step", "schedule"):
             order = self._order(module, schedule)
         return Prepared(module, order, spaces, records)
