@@ -198,13 +198,13 @@ def _loops(
 def _computed(x: Instruction, inside: set[Instruction]) -> list[Instruction]:
     """What is computed for an operand, or so much of it that tiles are to be small: to look at all
     of it for each operand would take a time that grows as the square of them."""
-    found = dict.fromkeys([x])
+    behind = dict.fromkeys([x])
     waiting = [x]
-    while waiting and len(found) < MOST_WRITTEN:
-        new = [y for y in waiting.pop().operands if y in inside and y not in found]
-        found.update(dict.fromkeys(new))
+    while waiting and len(behind) < MOST_WRITTEN:
+        new = [y for y in waiting.pop().operands if y in inside and y not in behind]
+        behind.update(dict.fromkeys(new))
         waiting += new
-    return list(found)
+    return list(behind)
 
 
 def _last(sizes: tuple[int, ...], length: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import Elements, Index
 from hloom.codegen.elements_data import choose
 from hloom.codegen.elements_window import window_position
-from hloom.codegen.packing import WIDE, exact_source, packing_of
+from hloom.codegen.packing import WIDE, Packing, exact_source, packing_of
 from hloom.codegen.product import Product, Read, fastest
 from hloom.codegen.row_products import accumulator_type
 from hloom.codegen.window_rows import window_rows
@@ -63,12 +63,7 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
     of = accumulator_type(i.shape.dtype)
     if _is_filter(i):
         return _filter(i, of)
-    depth = prod([w.size for w in dims]) * features
-    packing = packing_of(lhs, rhs, of, leaves, device, (images * prod(out), outputs, depth))
-    if features % packing.step:  # tiles, and groups, stay within a place of the window
-        packing = packing_of(lhs, rhs, of, leaves, device)
-    if features % packing.group:
-        packing = WIDE
+    packing = _packing(i, of, leaves, device)
     if packing.group > 1:
         lhs, rhs = exact_source(lhs, leaves), exact_source(rhs, leaves)
 
@@ -110,6 +105,21 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
         p = replace(p, window=window_rows(i, leaves, of, device))
     is_plain = groups == 1 and not any(w.window_reversal for w in dims)
     return _with_panels(p, rhs, leaves) if is_plain else p
+
+
+def _packing(i: Instruction, of: DType, leaves: set[Instruction], device: Device | None) -> Packing:
+    """How a convolution's operands are packed: groups and tiles along K stay within a place of the
+    window."""
+    labels, (lhs, rhs) = i.attrs.dim_labels, i.operands
+    features = rhs.shape.dims[labels.kernel_input_feature_dimension]
+    outputs = rhs.shape.dims[labels.kernel_output_feature_dimension]
+    columns = outputs // i.attrs.feature_group_count
+    depth = rhs.shape.size // max(outputs, 1)
+    rows = i.shape.size // max(outputs, 1)
+    packing = packing_of(lhs, rhs, of, leaves, device, (rows, columns, depth))
+    if features % packing.step:
+        packing = packing_of(lhs, rhs, of, leaves, device)
+    return WIDE if features % packing.group else packing
 
 
 def _with_panels(p: Product, rhs: Instruction, leaves: set[Instruction]) -> Product:

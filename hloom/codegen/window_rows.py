@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Axis:
+class WindowAxis:
     """One dimension of the image: its size, that of the result, and the window along it."""
 
     size: int
@@ -58,7 +58,7 @@ WORTH_COPYING = 2
 other steps, too."""
 COMMON_HEIGHT = 8
 """Rows of a tile, before it is known how many there are."""
-NO_AXIS = Axis(1, 1, 1, 1, 1, 0)
+NO_AXIS = WindowAxis(1, 1, 1, 1, 1, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +69,14 @@ class WindowRows:
     of: DType
     images: int
     features: int
-    axes: tuple[Axis, ...]
+    axes: tuple[WindowAxis, ...]
     dims: tuple[int, ...]
     """The dimensions of the array: images, those of `axes`, features."""
     stands: bool
     """Whether rows are read from the array itself."""
 
     @cached_property
-    def plane(self) -> tuple[Axis, Axis]:
+    def plane(self) -> tuple[WindowAxis, WindowAxis]:
         """Lines of a picture, and the places in a line."""
         *outer, x = self.axes
         return (outer[0] if outer else NO_AXIS), x
@@ -146,7 +146,9 @@ def window_rows(
         labels.input_feature_dimension,
     )
     axes = tuple(
-        Axis(lhs.shape.dims[a], i.shape.dims[c], w.size, w.stride, w.window_dilation, w.padding_low)
+        WindowAxis(
+            lhs.shape.dims[a], i.shape.dims[c], w.size, w.stride, w.window_dilation, w.padding_low
+        )
         for a, c, w in zip(
             labels.input_spatial_dimensions, labels.output_spatial_dimensions, windows
         )

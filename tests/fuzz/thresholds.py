@@ -102,6 +102,7 @@ _SIZES: dict[str, dict[str, str]] = {
     "codegen.elements_fold": {"SHORT_ROW": "dimension"},
     "codegen.gemm_groups": {"ACROSS": "dimension", "DEEP": "dimension"},
     "codegen.packing": {"TILE_LINES": "dimension"},
+    "codegen.window_rows": {"COMMON_HEIGHT": "dimension"},
     "codegen.gemm_pack": {"SQUARE": "dimension"},
     "codegen.narrow_convolution": {"MOST_WEIGHTS_SHARE": "share", "ROWS_SHARE": "share"},
     "codegen.gemm_tiling": {

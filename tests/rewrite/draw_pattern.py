@@ -14,6 +14,7 @@ from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.values.padding import Padding, PaddingDimension
 from hloom.ir.values.slices import SliceDimension, Slices
+from hloom.ir.values.window import Window, WindowDimension
 from hloom.rewrite.pattern import Pattern
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape, shape, tuple_shape
@@ -124,7 +125,7 @@ class Drawing:
             return [wanted] * rng.randint(1, 3)
         if opcode == "iota":
             return []
-        if opcode == "reduce":
+        if opcode in ("reduce", "reduce-window"):
             return [wanted, wanted.with_dims(())]
         if opcode == "dynamic-slice":
             return [wanted] + [shape("s32")] * wanted.rank
@@ -168,6 +169,8 @@ class Drawing:
         if opcode == "reduce":
             folded = sorted(rng.sample(range(x.rank), rng.randint(0, x.rank)))
             return {"dimensions": tuple(folded), "called": (self.combiner(x),)}, None
+        if opcode == "reduce-window":
+            return {"window": self.window(x), "called": (self.combiner(x),)}, None
         if opcode == "iota":
             if not wanted.rank:
                 raise CannotDraw
@@ -190,6 +193,21 @@ class Drawing:
             folds += ["and", "or", "xor"]
         combiner.root = combiner.add(self.rng.choice(folds), a, b)
         return combiner
+
+    def window(self, x: Shape) -> Window:
+        """One that fits into what is folded, padded on either side."""
+        rng = self.rng
+        return Window(
+            tuple(
+                WindowDimension(
+                    rng.randint(1, max(1, min(3, n))),
+                    rng.randint(1, 2),
+                    rng.randint(0, 2),
+                    rng.randint(0, 2),
+                )
+                for n in x.dims
+            )
+        )
 
     def slice_of(self, size: int) -> SliceDimension:
         rng = self.rng
