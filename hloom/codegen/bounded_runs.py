@@ -18,24 +18,25 @@ class Runs:
     e: Elements
     b: KernelBuilder
 
-    def least(self, x: Affine, most: int) -> Affine:
-        """The smaller of an index and a number."""
+    def least(self, x: Affine, most: int, says_step: bool = True) -> Affine:
+        """The smaller of an index and a number. `says_step`: of what it is a multiple; not of runs
+        that are moved back, whose bounds across the edges of images would no longer be proved."""
         low, high = x.bounds()
         if high <= most:
             return x
         if low >= most:
             return constant(most)
         value = self.b.binary("minimum", self.e.scalar(x), self.b.index(most))
-        return self.e.indices.scalar(value, low, most, gcd(x.step, most))
+        return self.e.indices.scalar(value, low, most, gcd(x.step, most) if says_step else 1)
 
     def lesser(self, x: Affine, y: Affine) -> Affine:
         """The smaller of two indices."""
         if y.is_constant:
-            return self.least(x, y.const)
+            return self.least(x, y.const, says_step=False)
         value = self.b.binary("minimum", self.e.scalar(x), self.e.scalar(y))
         bounds = x.bounds(), y.bounds()
         low, high = min(bounds[0][0], bounds[1][0]), bounds[1][1]
-        return self.e.indices.scalar(value, low, high, gcd(x.step, y.step))
+        return self.e.indices.scalar(value, low, high)
 
     def each(self, low: Affine, high: Affine, step: int, body: Callable[[Affine], None]) -> None:
         """`body(k)` for k from `low` to `high`, step by step; the last ones moved back to fit."""

@@ -219,3 +219,22 @@ def test_weights_of_four_bits_are_read_as_whole_rows_of_bytes(along: int) -> Non
     divided = re.findall(r"divide (%\d+), %\d+ : s32\[", kernels)
     assert all(re.search(rf"{x} = iota", kernels) for x in divided)
     assert along == 0 or "gather %in1" not in kernels
+
+
+@pytest.mark.parametrize(
+    "image, window, out, how",
+    [
+        ("1,13,27,8", "3,5,8,16", "1,12,13,16", "size=3x5 stride=1x2 pad=0_1x0_3"),
+        ("2,5,56,8", "3,7,8,16", "2,3,51,16", "size=3x7 stride=2x1 pad=2_1x0_1"),
+    ],
+)
+def test_few_features_across_an_edge(image: str, window: str, out: str, how: str) -> None:
+    """Runs along a row of the window end beyond the image; each access is proved to stay inside."""
+    text = f"""HloModule m
+ENTRY e {{
+  x = bf16[{image}] parameter(0)
+  k = bf16[{window}] parameter(1)
+  ROOT c = bf16[{out}] convolution(x, k), window={{{how}}}, dim_labels=b01f_01io->b01f
+}}
+"""
+    agrees(text, "bf16")
