@@ -19,8 +19,8 @@ class Runs:
     b: KernelBuilder
 
     def least(self, x: Affine, most: int, says_step: bool = True) -> Affine:
-        """The smaller of an index and a number. `says_step`: of what it is a multiple; not of runs
-        that are moved back, whose bounds across the edges of images would no longer be proved."""
+        """The smaller of an index and a number. `says_step`: of what it is a multiple; not where
+        rows or runs of images are moved back, whose bounds across edges would not be proved."""
         low, high = x.bounds()
         if high <= most:
             return x

@@ -227,7 +227,7 @@ class PackedWriter(ProductFinish):
         start = number.times(height)
         if p.rows % height == 0:
             return group.times(p.rows).plus(start), ZERO
-        row = self.packer.least(start, p.rows - height)
+        row = self.packer.least(start, p.rows - height, says_step=False)
         skipped = start.plus(row.times(-1))
         if not skipped.is_constant:
             skipped = e.indices.scalar(e.scalar(skipped), 0, height - 1)

@@ -226,6 +226,7 @@ def test_weights_of_four_bits_are_read_as_whole_rows_of_bytes(along: int) -> Non
     [
         ("1,13,27,8", "3,5,8,16", "1,12,13,16", "size=3x5 stride=1x2 pad=0_1x0_3"),
         ("2,5,56,8", "3,7,8,16", "2,3,51,16", "size=3x7 stride=2x1 pad=2_1x0_1"),
+        ("1,35,7,16", "7,3,16,33", "1,29,2,33", "size=7x3 stride=1x3 pad=-1_1x-1_1"),
     ],
 )
 def test_few_features_across_an_edge(image: str, window: str, out: str, how: str) -> None:
