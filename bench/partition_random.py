@@ -4,7 +4,11 @@ Programs of `tests/fuzz/partition_sketch.py`, on meshes of 2 to 32 devices, go t
 built-in backend and through hloom, as they are annotated. Of both the same analysis counts the
 bytes that a device receives. Programs that XLA refuses or fails at are left out, and named.
 
-    python -m bench.partition_random --first 8000 --count 200 [--kinds loop,pair] [--json FILE]
+With `--memory` both compile them, and the bytes that a device needs are compared, too: those of
+arguments, results and temporaries as each compiler plans them.
+
+    python -m bench.partition_random --first 8000 --count 200 [--kinds loop,pair] [--memory]
+        [--json FILE]
 """
 
 from __future__ import annotations
@@ -51,26 +55,37 @@ def compiled_by_xla(module: hloom.Module) -> Any:
     return client.compile_and_load(mlir.hlo_to_stablehlo(proto), devices, options)
 
 
-def partitioned_by_xla(seed: int, kinds: tuple[str, ...]) -> tuple[str, str]:
-    """The text of what XLA makes of a program for each of its devices, or why it makes nothing."""
+def partitioned_by_xla(seed: int, kinds: tuple[str, ...]) -> tuple[str, int, str]:
+    """The text of what XLA makes of a program for each of its devices, and the bytes that one needs
+    for it; or why it makes nothing."""
     import jax
 
     try:
         compiled = compiled_by_xla(Sketch(seed, kinds).module())
     except jax.errors.JaxRuntimeError as error:
-        return "", re.sub(r"\s+", " ", str(error))[:120]
-    return compiled.hlo_modules()[0].to_string(), ""
+        return "", 0, re.sub(r"\s+", " ", str(error))[:120]
+    m = compiled.get_compiled_memory_stats()
+    size = m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes
+    return compiled.hlo_modules()[0].to_string(), size - m.alias_size_in_bytes, ""
 
 
-def row_of(seed: int, kinds: tuple[str, ...], text: str) -> dict[str, Any]:
+def row_of(
+    seed: int, kinds: tuple[str, ...], text: str, xla_memory: int, with_memory: bool
+) -> dict[str, Any]:
     """Both sides of one program, of which XLA's is a text."""
     theirs = traffic(hloom.parse(text))
-    ours = traffic(partitioned(Sketch(seed, kinds).module()))
+    cut = partitioned(Sketch(seed, kinds).module())
+    ours = traffic(cut)
     sums = sum(theirs.values()), sum(ours.values())
-    return {"seed": seed, "xla": theirs, "hloom": ours, "ratio": ratio(sums[1], sums[0])}
+    row = {"seed": seed, "xla": theirs, "hloom": ours, "ratio": ratio(sums[1], sums[0])}
+    if with_memory:
+        row["xla_memory"], row["hloom_memory"] = xla_memory, hloom.compile(cut).memory.peak
+    return row
 
 
-def rows_of(seeds: range, kinds: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def rows_of(
+    seeds: range, kinds: tuple[str, ...] = (), with_memory: bool = False
+) -> list[dict[str, Any]]:
     """All rows; `said` where XLA has nothing to compare. XLA runs in a process of its own, some
     programs at a time, which it may end."""
     rows: list[dict[str, Any]] = []
@@ -81,14 +96,31 @@ def rows_of(seeds: range, kinds: tuple[str, ...] = ()) -> list[dict[str, Any]]:
             while left:
                 seed = left.pop(0)
                 try:
-                    text, said = pool.apply_async(partitioned_by_xla, (seed, kinds)).get(
-                        MOST_SECONDS
-                    )
+                    answer = pool.apply_async(partitioned_by_xla, (seed, kinds))
+                    text, memory, said = answer.get(MOST_SECONDS)
                 except multiprocessing.TimeoutError:
                     rows.append({"seed": seed, "said": "XLA ended the process, or takes long"})
                     break
-                rows.append({"seed": seed, "said": said} if said else row_of(seed, kinds, text))
+                row = {"seed": seed, "said": said}
+                rows.append(row if said else row_of(seed, kinds, text, memory, with_memory))
     return rows
+
+
+def show_memory(rows: list[dict[str, Any]]) -> None:
+    """The bytes that a device needs, where they are over 1 % more than XLA's; all in all."""
+    for r in rows:
+        r["memory"] = ratio(r["hloom_memory"], r["xla_memory"])
+    more = sorted([r for r in rows if r["memory"] > 1.01], key=lambda r: -r["memory"])
+    for r in more:
+        print(
+            f"{r['seed']:6} memory {r['memory']:.2f}  {r['xla_memory']:,} > {r['hloom_memory']:,}"
+        )
+    less = sum(r["memory"] < 0.99 for r in rows)
+    theirs, ours = [sum(r[k] for r in rows) for k in ("xla_memory", "hloom_memory")]
+    print(
+        f"memory of a device: {less} less than XLA's by over 1 %, {len(more)} more; "
+        f"{ours / max(theirs, 1):.2f} of its bytes in all"
+    )
 
 
 def main() -> None:
@@ -96,10 +128,11 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--kinds", default="", help="names of steps; others are not drawn")
+    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--json", default="")
     asked = parser.parse_args()
     kinds = tuple(filter(None, asked.kinds.split(",")))
-    rows = rows_of(range(asked.first, asked.first + asked.count), kinds)
+    rows = rows_of(range(asked.first, asked.first + asked.count), kinds, asked.memory)
     found = [r for r in rows if "said" not in r]
     for r in sorted([r for r in found if r["ratio"] > 1.001], key=lambda r: -r["ratio"]):
         kinds = "; ".join(
@@ -117,6 +150,8 @@ def main() -> None:
         f"{len(found)} programs: {less} with fewer bytes than XLA's, {len(found) - less - more} "
         f"with as many, {more} with more; {ours / max(theirs, 1):.2f} of its bytes in all"
     )
+    if asked.memory:
+        show_memory(found)
     if asked.json:
         api.write_whole(Path(asked.json), (json.dumps(rows, indent=1) + "\n").encode())
 

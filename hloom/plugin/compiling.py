@@ -31,7 +31,7 @@ from hloom.plugin.handlers import have_handlers
 from hloom.plugin.inspection import tell_shardings
 from hloom.plugin.memories import in_memories, memory_kinds, refuse_tiles
 from hloom.plugin.options import CompileRequest, request_of
-from hloom.plugin.partitioned import partition
+from hloom.plugin.partitioned import partition, with_parameter_shardings
 from hloom.plugin.sharded import propagated
 from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
 from hloom.plugin.transformations import transformed
@@ -134,6 +134,7 @@ def read_program(code: bytes, form: str) -> Module:
 
 def _tell_program(program: Compiled, reply: Reply) -> None:
     module = in_memories(program.executable.stages.scheduled, program.launch_spec)
+    module = with_parameter_shardings(module)
     reply.bytes(with_config(file_bytes(module, "proto"), program.launch_spec))
 
 

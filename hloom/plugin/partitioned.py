@@ -17,7 +17,9 @@ from hloom.api import (
     Module,
     Sharding,
     ShardSpec,
+    copy_module,
     partitioned_anyway,
+    pass_named,
     sharding_bytes,
 )
 from hloom.plugin.donation import pair_donors
@@ -49,6 +51,19 @@ def partition(
         )
     pair_donors(local)
     return local, arguments, results
+
+
+def with_parameter_shardings(module: Module) -> Module:
+    """The module for those who read it, whose parameters say of which whole arrays they are parts.
+    The program itself does not: what a device runs would be partitioned again."""
+    shardings = module.spmd_parameters_shardings
+    if not shardings or len(shardings) != len(module.entry.parameters):
+        return module
+    marked = copy_module(module)
+    for p, sharding in zip(marked.entry.parameters, shardings, strict=True):
+        p.sharding = sharding
+    pass_named("sharding-format-picker").run(marked)  # as XLA writes them
+    return marked
 
 
 def _shard_specs(module: Module) -> tuple[tuple[ShardSpec, ...], tuple[ShardSpec, ...]]:

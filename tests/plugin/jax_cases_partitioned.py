@@ -27,6 +27,8 @@ def case_partitioned_product():
     text = exe.as_text()
     assert "(f32[4,4]{1,0}, f32[4,8]{1,0})->f32[4,8]{1,0}" in text
     assert " all-reduce(" in text and "num_partitions=4" in text
+    assert "parameter(0), sharding={devices=[2,2]<=[4]}" in text
+    assert "parameter(1), sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}" in text
     assert exe.output_shardings.is_equivalent_to(NamedSharding(over, P("x")), 2)
     assert exe.memory_analysis().argument_size_in_bytes == 4 * (4 * 4 + 4 * 8)
     assert exe.cost_analysis()["transcendentals"] == 4 * 8

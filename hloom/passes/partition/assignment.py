@@ -10,15 +10,16 @@ suggest, the assignment of axes to factors with the least bytes communicated is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hloom.ir.instruction import Instruction
+from hloom.passes.partition.factor_axes import Assignment, Dims, merged, pulled, pushed, settled
 from hloom.passes.partition.halo import Halo
 from hloom.passes.partition.reshard_plan import plan, tile_size
-from hloom.passes.partition.tiling import Axes, Tiling
+from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.value import TiledValue
 from hloom.passes.sharding.factors import Kind, factors
 from hloom.types.shape import Shape
@@ -26,10 +27,6 @@ from hloom.types.shape import Shape
 if TYPE_CHECKING:
     from hloom.passes.partition.partitioner import Walk
 
-Assignment = dict[int, Axes]
-"""The axes along which factors are cut."""
-Dims = tuple[tuple[int, ...], ...]
-"""For each dimension of a value its factors, the major one first."""
 WORK_BYTES = 1e-7
 """What one multiplication or element counts beside a byte communicated: it decides between ways of
 equal traffic."""
@@ -110,85 +107,6 @@ class Chosen:
     cost: float
 
 
-def pulled(walk: Walk, f: Loops, dims: Dims, t: Tiling) -> Assignment:
-    """The axes of a value's dimensions as axes of the factors, as far as they can be."""
-    assignment: Assignment = {}
-    for numbers, axes in zip(dims, t.dims, strict=True):
-        if len(numbers) == 1:
-            if axes and numbers[0] not in f.whole:
-                assignment[numbers[0]] = axes
-            continue
-        left = list(axes)
-        for k in numbers:
-            if k in f.whole:
-                break
-            own: list[int] = []
-            tiles = 1
-            while left and f.sizes[k] % (tiles * walk.mesh.sizes[left[0]]) == 0:
-                tiles *= walk.mesh.sizes[left[0]]
-                own.append(left.pop(0))
-            if own:
-                assignment[k] = tuple(own)
-            if tiles != f.sizes[k]:
-                break
-    return assignment
-
-
-def pushed(f: Loops, dims: Dims, axes: Assignment) -> Tiling:
-    """The tiling of a value under an assignment."""
-    return Tiling(tuple([tuple([a for k in factors for a in axes.get(k, ())]) for factors in dims]))
-
-
-def settled(walk: Walk, f: Loops, axes: Assignment) -> Assignment:
-    """An assignment less what cannot be: a minor factor of a dimension is cut only where those
-    before it are cut into single elements, and evenly."""
-    assignment = dict(axes)
-    for k, halos in f.halos.items():
-        tiles = walk.mesh.count(assignment.get(k, ()))
-        if tiles > 1 and any(h.need(tiles) is None for h in halos):
-            del assignment[k]
-    # What goes from one value may leave a factor of another without those before it.
-    while _dropped(walk, f, assignment):
-        pass
-    return assignment
-
-
-def _dropped(walk: Walk, f: Loops, assignment: Assignment) -> bool:
-    """Whether some factor was cut in the middle of a dimension, and now is not any more."""
-    count = len(assignment)
-    for dims in (*f.operands, *f.results):
-        for numbers in dims:
-            if len(numbers) < 2:
-                continue
-            is_open = True
-            for k in numbers:
-                tiles = walk.mesh.count(assignment.get(k, ()))
-                if tiles > 1 and (not is_open or f.sizes[k] % tiles):
-                    del assignment[k]
-                    tiles = 1
-                is_open = is_open and tiles == f.sizes[k]
-    return len(assignment) < count
-
-
-def _merged(first: Assignment, others: Iterable[Assignment]) -> Assignment:
-    merged = dict(first)
-    used = {a for axes in merged.values() for a in axes}
-    for other in others:
-        for k, axes in other.items():
-            have = merged.get(k, ())
-            if axes[: len(have)] != have:
-                continue
-            more: list[int] = []
-            for a in axes[len(have) :]:
-                if a in used:
-                    break
-                more.append(a)
-            if more:
-                merged[k] = (*have, *more)
-                used.update(more)
-    return merged
-
-
 def candidates(
     walk: Walk, f: Loops, operands: Sequence[TiledValue], wanted: Sequence[Tiling | None]
 ) -> list[Assignment]:
@@ -207,7 +125,7 @@ def candidates(
     options: dict[tuple, Assignment] = {}
     for k, source in enumerate(sources):
         others = sources[:k] + sources[k + 1 :]
-        for option in (_merged(source, others), _merged(source, asked), source):
+        for option in (merged(source, others), merged(source, asked), source):
             option = settled(walk, f, option)
             options.setdefault(tuple(sorted(option.items())), option)
     if not options or f.work <= walk.of.most_repeated:
@@ -308,7 +226,7 @@ def by_factors(
     them. `wanted`: how results are to stand, where not as the instruction's sharding says."""
     operands = walk.operands(i) if operands is None else operands
     shapes = list(i.shape.leaves())
-    wanted = walk.wanted(i) if wanted is None else wanted
+    wanted = _wanted(walk, i, f) if wanted is None else wanted
     chosen = choose(walk, f, operands, shapes, wanted)
     note_repeated(walk, i, f, operands, chosen)
 
@@ -325,6 +243,15 @@ def by_factors(
     values = leaves(chosen)
     _say_repeatable(walk, i, f, operands, values, leaves)
     return values
+
+
+def _wanted(walk: Walk, i: Instruction, f: Loops) -> list[Tiling | None]:
+    """How the results are to stand. What only the program's result holds is to stand as that,
+    where it is little work: whatever is said of it else would be one more move."""
+    returned = walk.of.returned.get(i)
+    if returned is not None and f.work <= walk.of.most_repeated:
+        return [returned.without(walk.region)]
+    return walk.wanted(i)
 
 
 def _say_repeatable(

@@ -8,6 +8,7 @@ every device has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from math import prod
 
 from hloom.base.diagnostics import UnsupportedError
@@ -18,22 +19,31 @@ from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.types.shape import Shape
 
+MOST_ALIKE = 8
+"""So many tilings are compared."""
+
 
 def alike(mesh: DeviceMesh, s: Sharding) -> Tiling:
     """A tiling with as many tiles in each dimension; the replicated one where there is none."""
+    return all_alike(mesh, s)[0]
+
+
+def all_alike(mesh: DeviceMesh, s: Sharding) -> list[Tiling]:
+    """Those tilings, as far as they are compared."""
     counts = s.tile_dims[: s.data_rank]
 
-    def assigned(k: int, free: tuple[int, ...]) -> list[Axes] | None:
+    def assigned(k: int, free: tuple[int, ...]) -> Iterator[list[Axes]]:
         if k == len(counts):
-            return []
+            yield []
+            return
         for axes in _products(mesh, free, counts[k]):
-            rest = assigned(k + 1, tuple([a for a in free if a not in axes]))
-            if rest is not None:
-                return [axes, *rest]
-        return None
+            for rest in assigned(k + 1, tuple([a for a in free if a not in axes])):
+                yield [axes, *rest]
 
-    axes_of_dims = None if "manual" in s.subgroup_types else assigned(0, tuple(mesh.axes))
-    return Tiling.replicated(len(counts)) if axes_of_dims is None else Tiling(tuple(axes_of_dims))
+    if "manual" in s.subgroup_types:
+        return [Tiling.replicated(len(counts))]
+    tilings = [Tiling(tuple(dims)) for dims in islice(assigned(0, tuple(mesh.axes)), MOST_ALIKE)]
+    return tilings or [Tiling.replicated(len(counts))]
 
 
 def _products(mesh: DeviceMesh, free: tuple[int, ...], count: int) -> Iterator[Axes]:

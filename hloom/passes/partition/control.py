@@ -11,6 +11,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import COLLECTIVE
 from hloom.ir.values.group_modes import device_groups, group_mode
+from hloom.passes.partition.branch_operands import cheapest_operands
 from hloom.passes.partition.partitioner import Leaves, Walk, partitions, refused
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.passes.partition.value import TiledValue
@@ -173,9 +174,10 @@ def _slices(u: Instruction, x: Instruction) -> bool:
 
 @partitions("conditional")
 def conditional(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
-    arguments = [_primary(walk.values[x]) for x in i.operands[1:]]
     chosen = walk.value(i.operands[0])
     result = _asked(walk, i)
+    arguments = [_primary(walk.values[x]) for x in i.operands[1:]]
+    arguments = cheapest_operands(walk, i, arguments, result)
     branches: list[Computation] = []
     for _ in range(2):
         branches, all_ends = [], []

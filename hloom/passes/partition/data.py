@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.ir.instruction import Instruction
-from hloom.passes.partition.assignment import Chosen, Dims, Loops, by_factors, pulled, pushed
+from hloom.passes.partition.assignment import Chosen, Loops, by_factors
+from hloom.passes.partition.factor_axes import Dims, pulled, pushed
 from hloom.passes.partition.partitioner import Walk, partitions, replicated
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.value import TiledValue

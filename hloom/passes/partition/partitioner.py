@@ -31,12 +31,13 @@ from hloom.ir.traits import (
 from hloom.ir.values.sharding import Sharding
 from hloom.passes.expand.expansion import Combiners
 from hloom.passes.partition.device_mesh import DeviceMesh, mesh_of
+from hloom.passes.partition.leaves import leaf_paths, mapped
 from hloom.passes.partition.notes import COMMUNICATES, WHYS, Inserted, Replicated
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.reshard_plan import tile_size
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.value import TiledValue
-from hloom.types.shape import Shape, tuple_shape
+from hloom.types.shape import Shape
 
 Leaves = tuple[Tiling, ...]
 """A tiling for each leaf of a value, tuples flattened."""
@@ -66,14 +67,16 @@ class Partitioner:
 
     module: Module
     mesh: DeviceMesh
-    replicated: list[Replicated] = field(default_factory=list)
+    noted: list[tuple[Computation, Replicated]] = field(default_factory=list)
+    """What is computed whole, and in which computation: not all of them stay."""
     inserted: list[Inserted] = field(default_factory=list)
     free_results: set[int] = field(default_factory=set)
     """Leaves of the program's result of which nobody says how they are to stand."""
     returned: dict[Instruction, Tiling] = field(default_factory=dict)
     """How arrays are to stand that only the program's result holds."""
-    cut_by_table: set[int] = field(default_factory=set)
-    """Leaves whose sharding counts by other axes than the mesh."""
+    cut_by_table: dict[int, list[Tiling]] = field(default_factory=dict)
+    """Leaves of the result whose sharding counts by other axes than the mesh, and the tilings from
+    which their tiles are handed on."""
     combiners: Combiners = field(default_factory=dict)
     channels: Iterator[int] = field(default_factory=lambda: count(1))
     draws_tiles: bool = False
@@ -89,6 +92,11 @@ class Partitioner:
         used = [getattr(i.attrs, "channel_id", None) or 0 for i in module.instructions()]
         channels = count(max(used, default=0) + 1)
         return Partitioner(module, mesh_of(module).refined(), channels=channels)
+
+    @property
+    def replicated(self) -> list[Replicated]:
+        """What is computed whole, in the computations of the module."""
+        return [r for c, r in self.noted if c in self.module.computations]
 
     def channel_like(self, channel: int) -> int:
         """A channel that the program names: the same, but where its computation is made twice."""
@@ -184,7 +192,7 @@ class Walk:
 
     def note(self, i: Instruction, reason: str, bytes: float = 0.0) -> None:
         """Remember that an operation is computed whole everywhere."""
-        self.of.replicated.append(Replicated(i.name, i.opcode, reason, int(bytes)))
+        self.of.noted.append((self.new, Replicated(i.name, i.opcode, reason, int(bytes))))
 
     # -- making
 
@@ -217,7 +225,7 @@ class Walk:
         """The leaves of something whose parts stand so; axes that the program cuts along are those
         of the tilings where they say some, else those of the region."""
         values: list[TiledValue] = []
-        for k, (path, leaf) in enumerate(_leaf_paths(i.shape)):
+        for k, (path, leaf) in enumerate(leaf_paths(i.shape)):
             part = instruction
             for index in path:
                 part = self.b.element(part, index)
@@ -257,8 +265,10 @@ class Walk:
         """How a leaf of the program's result is to stand that was to stand so."""
         if k in self.of.free_results:
             return self._even(v)
+        if k not in self.of.cut_by_table:
+            return t
         whole = nothing_cut(v.shape)  # of which any table cuts parts, and nothing is handed on
-        return whole if k in self.of.cut_by_table and not v.received(whole) else t
+        return whole if not v.received(whole) else min(self.of.cut_by_table[k], key=v.cost)
 
     def _even(self, v: TiledValue) -> Tiling:
         """How a value stands, of dimensions that are cut into equal parts."""
@@ -383,18 +393,3 @@ def refused_effect(walk: Walk, i: Instruction) -> list[TiledValue]:
 
 def nothing_cut(s: Shape) -> Tiling:
     return Tiling.replicated(s.rank if s.is_array else 0)
-
-
-def _leaf_paths(shape: Shape) -> list[tuple[tuple[int, ...], Shape]]:
-    if not shape.is_tuple:
-        return [((), shape)]
-    return [
-        ((k, *path), leaf) for k, e in enumerate(shape.elements) for path, leaf in _leaf_paths(e)
-    ]
-
-
-def mapped(shape: Shape, change: Callable[[Shape], Shape]) -> Shape:
-    """The shape with each leaf changed, in order."""
-    if not shape.is_tuple:
-        return change(shape)
-    return tuple_shape([mapped(e, change) for e in shape.elements])

@@ -18,8 +18,9 @@ from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.passes.expand.batch_norm_expander import BatchNormExpander
 from hloom.passes.expand.scaled_dot_expander import ScaledDotExpander
 from hloom.passes.expand.scan_expander import ScanExpander
-from hloom.passes.partition.boundary import alike, entered, left, moved_leaves
-from hloom.passes.partition.partitioner import Leaves, Partitioner, mapped, refused
+from hloom.passes.partition.boundary import alike, all_alike, entered, left, moved_leaves
+from hloom.passes.partition.leaves import mapped
+from hloom.passes.partition.partitioner import Leaves, Partitioner, refused
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
@@ -132,7 +133,9 @@ def partition_module(
     _check_sizes(module)
     run.free_results = _free_results(module)
     run.returned = _returned(root, result.tilings, run.free_results)
-    run.cut_by_table = {k for k, s in enumerate(result.shardings) if s is not None}
+    run.cut_by_table = {
+        k: all_alike(run.mesh, s) for k, s in enumerate(result.shardings) if s is not None
+    }
     partitioned, ends = run.partition(entry, tuple([e.tilings for e in parameters]), result.tilings)
     if any(t.manual for t in ends):
         raise refused(
@@ -268,7 +271,7 @@ def _cross_boundaries(
 
 def _take_over(module: Module, run: Partitioner, entry: Computation) -> None:
     """Make the new computations the module: old ones go, names and layouts are taken over."""
-    names = {computation: c.name for (c, *_), (computation, _) in run.done.items()}
+    names = {partitioned: c.name for (c, *_), (partitioned, _) in run.done.items()}
     module.entry = entry
     module.schedule = None
     for computation, _ in run.done.values():
@@ -278,7 +281,7 @@ def _take_over(module: Module, run: Partitioner, entry: Computation) -> None:
     _remove(module, [c for c in module.computations if c not in live])
     taken = {c.name for c in module.computations}
     for computation, name in names.items():
-        if name not in taken:
+        if computation in live and name not in taken:
             taken.discard(computation.name)
             computation.name = name
             taken.add(name)

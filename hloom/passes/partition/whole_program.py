@@ -26,9 +26,16 @@ from hloom.passes.partition.spmd_partitioner import (
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
 from hloom.passes.sharding.shardy_importer import ShardyImporter
 from hloom.passes.simplify.dce import DeadCodeElimination
+from hloom.passes.simplify.module_dce import ModuleDeadCodeElimination
 from hloom.types.literal import Literal, built
 
-PREPARED = (ShardyImporter(), CallInliner(), LoopStateSharding(), ShardingPropagation())
+PREPARED = (
+    ShardyImporter(),
+    CallInliner(),
+    ModuleDeadCodeElimination(),  # what nobody reads says nothing of how others are cut
+    LoopStateSharding(),
+    ShardingPropagation(),
+)
 """What runs before a program is cut. Each call of a function is a program of its own: those that
 share one often have arguments that are cut in different ways (JAX slices all stacks of weights and
 activations by the same few functions)."""

@@ -9,11 +9,12 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.order import repair_schedules
+from hloom.ir.values.sharding import Sharding
 from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace, is_removable
 from hloom.rewrite.fusion import drop_unread_operands
-from hloom.types.shape import tuple_shape
+from hloom.types.shape import Shape, tuple_shape
 
 
 def remove_dead_instructions(computation: Computation) -> int:
@@ -42,9 +43,25 @@ def remove_dead_computations(module: Module) -> int:
     return removed
 
 
-def narrow_annotations(i: Instruction, kept_elements: list[int]) -> None:
-    """Fit what is said of a tuple to the elements that are kept: all of it, or what is left."""
-    i.sharding = None
+def narrowed_sharding(s: Sharding | None, of: Shape, kept_elements: list[int]) -> Sharding | None:
+    """What a sharding of a tuple says of the elements that are kept, of one of them alone."""
+    if s is None or (s.is_tuple and len(s.elements) != of.leaf_count):
+        return None
+    starts = [sum([e.leaf_count for e in of.elements[:k]]) for k in kept_elements]
+    leaves = [
+        s.for_leaf(start + k)
+        for start, element in zip(starts, kept_elements)
+        for k in range(of.elements[element].leaf_count)
+    ]
+    if len(kept_elements) == 1 and not of.elements[kept_elements[0]].is_tuple:
+        return leaves[0] if leaves else None
+    return Sharding.tuple_of(*leaves)
+
+
+def narrow_annotations(i: Instruction, kept_elements: list[int], of: Shape) -> None:
+    """Fit what is said of a tuple, which had a shape, to the elements that are kept."""
+    s = narrowed_sharding(i.sharding, of, kept_elements)
+    i.sharding = Sharding.tuple_of(s) if s is not None and i.shape.is_tuple else s
     if not i.extra:
         return
     extra = dict(i.extra)
@@ -78,7 +95,7 @@ def narrow_fusion(fusion: Instruction) -> bool:
     outputs = body.root.operands
     if len(live) == len(outputs):
         return False
-    old_root = body.root
+    old_root, of = body.root, fusion.shape
     if len(live) == 1:
         body.root = outputs[live[0]]
         fusion.shape = fusion.shape.elements[live[0]]
@@ -95,7 +112,7 @@ def narrow_fusion(fusion: Instruction) -> bool:
         fusion.shape = shape
         for user in fusion.users:
             user.attrs = OPS["get-tuple-element"].attrs(index=live.index(user.attrs.index))
-    narrow_annotations(fusion, live)
+    narrow_annotations(fusion, live, of)
     body.erase(old_root)
     return True
 

@@ -1,4 +1,4 @@
-"""Remove the elements of a while's state that nothing needs.
+"""Remove the elements of a while's state, and of a barrier's operand, that nothing needs.
 
 An element is live when it is read after the loop, by the condition, by an instruction of the
 body with an effect, or by what computes another live element in the body. The least such set is
@@ -79,7 +79,10 @@ def _needed_from(
 def _narrowed_tuple(t: Instruction, kept_elements: list[int], name: str) -> Instruction:
     operands = tuple(t.operands[k] for k in kept_elements)
     shape = tuple_shape(tuple(x.shape for x in operands))
-    return t.parent.append("tuple", OPS["tuple"].empty, operands, shape, name)
+    narrowed = t.parent.append("tuple", OPS["tuple"].empty, operands, shape, name)
+    narrowed.sharding = t.sharding
+    narrow_annotations(narrowed, kept_elements, t.shape)
+    return narrowed
 
 
 def narrow_loop(loop: Instruction, live: set[int]) -> None:
@@ -87,7 +90,8 @@ def narrow_loop(loop: Instruction, live: set[int]) -> None:
     kept_elements = sorted(live)
     place = {old: new for new, old in enumerate(kept_elements)}
     condition, body = loop.called
-    shape = tuple_shape(tuple(loop.shape.elements[k] for k in kept_elements))
+    of = loop.shape
+    shape = tuple_shape(tuple(of.elements[k] for k in kept_elements))
     init = _narrowed_tuple(loop.operands[0], kept_elements, loop.operands[0].name)
     root = _narrowed_tuple(body.root, kept_elements, body.root.name)
     old_root, body.root = body.root, root
@@ -95,12 +99,12 @@ def narrow_loop(loop: Instruction, live: set[int]) -> None:
     for c in (condition, body):
         remove_dead_instructions(c)
         c.parameters[0].shape = shape
-        narrow_annotations(c.parameters[0], kept_elements)
+        narrow_annotations(c.parameters[0], kept_elements, of)
         _renumber(c.parameters[0], place)
     old_init = loop.operands[0]
     loop.set_operands((init,))
     loop.shape = shape
-    narrow_annotations(loop, kept_elements)
+    narrow_annotations(loop, kept_elements, of)
     if loop.backend_config is not None:
         loop.backend_config = renumbered_config(loop.backend_config, place)
     _renumber(loop, place)
@@ -147,9 +151,26 @@ def _renumber(source: Instruction, place: dict[int, int]) -> None:
         user.attrs = element(index=place[user.attrs.index])
 
 
+def narrow_barrier(i: Instruction) -> int:
+    """Let a barrier wait for those elements alone that are read behind it; how many it had more."""
+    (t,) = i.operands
+    if t.opcode != "tuple" or i.is_root or i.has_control_edges or not i.users:
+        return 0
+    if any(u.opcode != "get-tuple-element" for u in i.users):
+        return 0
+    live = sorted({u.attrs.index for u in i.users})
+    dead = len(i.shape.elements) - len(live)
+    if dead:
+        of, i.shape = i.shape, tuple_shape(tuple(i.shape.elements[k] for k in live))
+        i.set_operands((_narrowed_tuple(t, live, t.name),))
+        narrow_annotations(i, live, of)
+        _renumber(i, {old: new for new, old in enumerate(live)})
+    return dead
+
+
 @register
 class ModuleDeadCodeElimination(Pass):
-    """Remove loop state that nothing needs, and the code that computed it."""
+    """Remove loop state, and what barriers hand on, that nothing needs, and what computed it."""
 
     name = "module-dce"
 
@@ -159,16 +180,25 @@ class ModuleDeadCodeElimination(Pass):
         fired: Counter[str] = Counter()
         for c in reversed(list(on_threads(module, threads))):
             fired["instructions"] += remove_dead_instructions(c)
-            for loop in [i for i in c.instructions if i.opcode == "while"]:
-                live = live_elements(loop)
-                if live is None or len(live) == len(loop.shape.elements) or not live:
-                    continue
-                fired["loop elements"] += len(loop.shape.elements) - len(live)
-                narrow_loop(loop, live)
-            if fired["loop elements"]:
+            while narrowed := _narrowed(c):
+                fired += narrowed
                 fired["instructions"] += remove_dead_instructions(c)
                 c.reorder(c.in_order())
         fired["computations"] += remove_dead_computations(module)
         if +fired:
             repair_schedules(module)
         return PassResult.of(+fired)
+
+
+def _narrowed(c: Computation) -> Counter[str]:
+    """How many elements of which loops and barriers went."""
+    fired: Counter[str] = Counter()
+    for i in list(c.instructions):
+        if i.opcode == "while":
+            live = live_elements(i)
+            if live and len(live) < len(i.shape.elements):
+                fired["loop elements"] += len(i.shape.elements) - len(live)
+                narrow_loop(i, live)
+        elif i.opcode == "opt-barrier":
+            fired["barrier elements"] += narrow_barrier(i)
+    return +fired
