@@ -88,6 +88,8 @@ class Drawing:
             if operands and opcode in SAME_TYPE:
                 want = operands[0].shape
             operands.append(self.value(p, want))
+        if opcode.startswith("dynamic-") and self.rng.random() < 0.5:
+            operands[0] = self.constant(0, wants[0])
         attributes, given = self.attributes(opcode, operands, wanted)
         try:
             return self.into.add(opcode, *operands, shape=given, **attributes)
@@ -130,7 +132,8 @@ class Drawing:
         if opcode == "dynamic-slice":
             return [wanted] + [shape("s32")] * wanted.rank
         if opcode == "dynamic-update-slice":
-            return [wanted, wanted] + [shape("s32")] * wanted.rank
+            part = wanted.with_dims(tuple(rng.randint(1, n) for n in wanted.dims))
+            return [wanted, rng.choice([wanted, part])] + [shape("s32")] * wanted.rank
         count = OPS[opcode].operand_count
         return [wanted] * (count or 1)
 

@@ -3,7 +3,7 @@
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.slices import SliceDimension, Slices
 from hloom.rewrite.build import RuleBuilder
-from hloom.rewrite.pattern import any_of, m, var
+from hloom.rewrite.pattern import any_of, constant, m, var
 from hloom.rewrite.rule import Declined, rule
 from hloom.types.casts import preserves_values
 
@@ -69,6 +69,39 @@ def rearranged_fill(b: RuleBuilder, x, out):
     if out.shape.is_dynamic:
         return None
     return b.broadcast(x, dimensions=(), shape=out.shape)
+
+
+def _is_fill(i: Instruction) -> bool:
+    return i.opcode == "broadcast" and _of_scalar(i) and not i.shape.is_dynamic
+
+
+@rule(any_of(["dynamic-slice"], name="out", where=lambda i: _is_fill(i.operands[0])))
+def part_of_fill(b: RuleBuilder, out):
+    """dynamic-slice(broadcast(x), starts)  =>  broadcast(x)    x scalar"""
+    return b.broadcast(out.operands[0].operands[0], dimensions=(), shape=out.shape)
+
+
+ZEROS = constant(value=0)
+
+
+def _is_part_of_zeros(i: Instruction) -> bool:
+    base, part = i.operands[:2]
+    return ZEROS.match(base) is not None and 2 * part.shape.size <= base.shape.size
+
+
+@rule(m.add(x, any_of(["dynamic-update-slice"], name="part", where=_is_part_of_zeros), name="out"))
+def add_to_part(b: RuleBuilder, x, part, out):
+    """x + dynamic-update-slice(0, u, at)  =>  dynamic-update-slice(x, dynamic-slice(x, at) + u, at)
+
+    What JAX writes for the gradient of `x[at]`: in a loop, each step then touches a part of `x`,
+    where it cleared and added as much as all of it. At most half is added to."""
+    if len(part.users) > 1:
+        return Declined("others read what is added, too")
+    update, at = part.operands[1], part.operands[2:]
+    if any(i.shape.is_dynamic or i.sharding for i in (x, update, part, out)):
+        return Declined("its size, or who holds it, is not known here")
+    old = b.emit("dynamic-slice", x, *at, dynamic_slice_sizes=update.shape.dims)
+    return b.emit("dynamic-update-slice", x, b.add(old, update), *at)
 
 
 @rule(m.slice(x, name="out"))
@@ -194,6 +227,7 @@ RULES = (
     broadcast_nothing,
     broadcast_twice,
     rearranged_fill,
+    part_of_fill,
     slice_nothing,
     slice_twice,
     reverse_nothing,
@@ -204,6 +238,7 @@ RULES = (
     dynamic_slice_all,
     dynamic_slice_constant,
     dynamic_update_all,
+    add_to_part,
     convert_nothing,
     convert_there_and_back,
 )
