@@ -56,9 +56,14 @@ class Node:
     source: str = ""
     """The instruction that the sharding came from last."""
 
+    _size_bytes: int = -1
+    """Once it has been asked for."""
+
     @property
     def size_bytes(self) -> int:
-        return data_bytes(self.shape) if self.shape.is_array else 0
+        if self._size_bytes < 0:
+            self._size_bytes = data_bytes(self.shape) if self.shape.is_array else 0
+        return self._size_bytes
 
     @property
     def used(self) -> frozenset[int]:

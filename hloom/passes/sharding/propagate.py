@@ -84,6 +84,7 @@ class Propagation:
         self.all_steps: list[Step] = []
         self._queue: list[tuple[int, int]] = []
         self._waiting: set[tuple[int, int]] = set()
+        self._sizes: dict[tuple[int, Axes], int] = {}
         self._collect()
 
     def _collect(self) -> None:
@@ -253,7 +254,10 @@ class Propagation:
         """The axes that each factor of a value is cut along."""
         result: dict[int, Axes] = {}
         for axes, numbers, size in zip(node.dims, dims, node.shape.dims):
-            if len(numbers) > 1 and size % self._size(node, axes):
+            if len(numbers) == 1:
+                result[numbers[0]] = axes
+                continue
+            if size % self._size(node, axes):
                 continue  # parts that are not even are no parts of the factors
             for k, number in enumerate(numbers):
                 taken = self._fitting(node, axes, table.factors[number], k == len(numbers) - 1)
@@ -263,7 +267,13 @@ class Propagation:
         return result
 
     def _size(self, node: Node, axes: Axes) -> int:
-        return 1 if node.space is None else self.nodes.spaces.spaces[node.space].size(axes)
+        if node.space is None or not axes:
+            return 1
+        key = node.space, axes
+        known = self._sizes.get(key)
+        if known is None:
+            known = self._sizes[key] = self.nodes.spaces.spaces[node.space].size(axes)
+        return known
 
     def _fitting(self, node: Node, axes: Axes, factor: Factor, is_last: bool) -> Axes:
         """As many axes from the front as cut the factor into equal parts; of the last all."""
@@ -283,7 +293,7 @@ class Propagation:
         node.space = lead.space
         changed = False
         for d, numbers in enumerate(dims):
-            if node.is_open[d]:
+            if node.is_open[d] and any(n in wanted and wanted[n] != now.get(n) for n in numbers):
                 new = self._new_axes(step.table, node, d, numbers, now, wanted)
                 if new != node.dims[d] and new[: len(node.dims[d])] == node.dims[d]:
                     node.dims[d], changed = new, True
