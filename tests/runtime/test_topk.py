@@ -58,6 +58,21 @@ def test_rows_that_defeat_the_filter(call: NativeCall, order: str):
             np.testing.assert_array_equal(indices, expected)
 
 
+@pytest.mark.parametrize("flags", [0, DESCENDING, DESCENDING | ZEROS | NANS])
+@pytest.mark.parametrize("dtype", KEY_TYPES, ids=lambda d: d.name)
+def test_values_without_places(call: NativeCall, dtype: DType, flags: int):
+    """Much and little of rows, both sides of where parts are split and where threads work."""
+    sizes = [(3, 700, 600), (1, 1025, 513), (2, 5000, 4999), (1, 70001, 30000), (1, 140000, 9000)]
+    for rows, n, k in [*sizes, (1, 140000, 139999), (2, 4000, 100)]:
+        x = drawn(dtype, (rows, n), n)
+        for y in (x, np.sort(x), np.repeat(x[:, :1], n, 1)):
+            values = np.empty((rows, k), y.dtype)
+            call("hl_topk", rows, n, k, dtype.number, flags, y, values, None)
+            order = order_of(y, dtype, flags, 1)[:, :k]
+            assert same_bits(values, np.take_along_axis(y, order, 1))
+            check(call, y, dtype, k, flags)
+
+
 def test_sizes_of_nothing_and_wrong_sizes(call: NativeCall):
     x, none = np.zeros((2, 3), np.float32), np.empty((2, 0), np.float32)
     call("hl_topk", 2, 3, 0, 11, 1, x, none, None)

@@ -462,8 +462,31 @@ void choose_pivots(Shares<T>& s) {
   for (size_t k = 0; k + 1 < s.pieces; k++) s.pivots[k] = sample[(k + 1) * kSamples - 1];
 }
 
+// Whether no value is below (above if `falling`) the one before it.
+template <class T>
+inline __attribute__((always_inline)) bool in_order(const T* a, size_t n, bool falling) {
+  constexpr size_t kBlock = 256;
+  for (size_t i = 1; i < n; i += kBlock) {
+    size_t end = std::min(n, i + kBlock);
+    bool other = false;
+    for (size_t j = i; j < end; j++) other |= falling ? a[j] > a[j - 1] : a[j] < a[j - 1];
+    if (other) return false;
+  }
+  return true;
+}
+
+HLOOM_CLONES bool ordered(const uint32_t* a, size_t n, bool falling) {
+  return in_order(a, n, falling);
+}
+HLOOM_CLONES bool ordered(const uint64_t* a, size_t n, bool falling) {
+  return in_order(a, n, falling);
+}
+
 template <class T>
 void sort_any(hl_context* ctx, T* a, T* b, size_t n) {
+  constexpr size_t kLooked = 1 << 10;  // fewer are sorted as fast as they are looked at
+  if (n >= kLooked && ordered(a, n, false)) return;
+  if (n >= kLooked && ordered(a, n, true)) return std::reverse(a, a + n);
   size_t threads = ctx && n >= kParallel ? (size_t)ctx->threads : 1;
   if (threads < 2) return sort_serial(a, b, n);
   size_t pieces = std::min(kMostPieces, threads * kPiecesPerThread);
@@ -485,8 +508,35 @@ void sort_any(hl_context* ctx, T* a, T* b, size_t n) {
   hl_parallel_for(ctx, sort_buckets<T>, &s, (int64_t)pieces, 1);
 }
 
+// Parts are split until the k first are apart. Where a pivot is the largest of its part nothing is
+// split, and what is left is sorted whole: right however pivots fall.
+template <class T>
+void first_any(hl_context* ctx, T* a, T* b, size_t n, size_t k) {
+  constexpr size_t kFewest = 1 << 10, kSample = 64;
+  size_t begin = 0, end = n;
+  for (int fuel = 32; fuel > 0 && end > k && end - begin > kFewest; fuel--) {
+    T sample[kSample];
+    size_t step = (end - begin) / kSample;
+    for (size_t i = 0; i < kSample; i++) sample[i] = a[begin + i * step + step / 2];
+    // Near where the k-th is thought to be, rather behind it.
+    size_t at = std::min(kSample - 1, (k - begin) * kSample / (end - begin) + 1);
+    std::nth_element(sample, sample + at, sample + kSample);
+    size_t high = split(a + begin, b, end - begin, sample[at]);
+    if (high == 0) break;
+    if (end - high >= k) end -= high;
+    else begin = end - high;
+  }
+  sort_any(ctx, a, b, end);
+}
+
 }  // namespace
 
+void sort_first(hl_context* ctx, uint32_t* a, uint32_t* b, size_t n, size_t k) {
+  first_any(ctx, a, b, n, k);
+}
+void sort_first(hl_context* ctx, uint64_t* a, uint64_t* b, size_t n, size_t k) {
+  first_any(ctx, a, b, n, k);
+}
 void sort_values(hl_context*, uint16_t* a, uint16_t* b, size_t n) { sort_serial(a, b, n); }
 void sort_values(hl_context* ctx, uint32_t* a, uint32_t* b, size_t n) { sort_any(ctx, a, b, n); }
 void sort_values(hl_context* ctx, uint64_t* a, uint64_t* b, size_t n) { sort_any(ctx, a, b, n); }

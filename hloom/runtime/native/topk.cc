@@ -111,6 +111,16 @@ void write_sorted(const Topk& t, int64_t row, const Found<U>* kept) {
   }
 }
 
+// The values of the k first of a row, where nobody asks for places: one sort of numbers without
+// them. False where different values were made equal.
+template <class U>
+bool write_values(const Topk& t, int64_t row, hl_context* ctx, U* keys, U* spare) {
+  if (t.type->keys(t.in + row * t.n * (int64_t)sizeof(U), 1, t.n, keys)) return false;
+  sort_first(ctx, keys, spare, t.n, t.k);
+  t.type->values(keys, t.k, t.values + row * t.k * (int64_t)sizeof(U));
+  return true;
+}
+
 template <class U>
 void write(const Topk& t, int64_t row, Found<U>* kept, uint64_t* spare) {
   if constexpr (sizeof(U) == 8) std::sort(kept, kept + t.k);
@@ -118,10 +128,10 @@ void write(const Topk& t, int64_t row, Found<U>* kept, uint64_t* spare) {
   write_sorted<U>(t, row, kept);
 }
 
-// When much of the row is wanted, the whole row is sorted.
+// When much of the row is wanted, it is sorted but for parts that are not.
 template <class U>
 bool take_all(const Topk& t) {
-  return sizeof(U) < 8 && t.n <= 16 * t.k;
+  return (sizeof(U) < 8 || !t.indices) && t.n <= 16 * t.k;
 }
 
 // The k first of a row, at these places.
@@ -185,7 +195,8 @@ void rows_of(void* args, int64_t begin, int64_t end) {
   auto& t = *(Topk*)args;
   if (t.k <= kFew) return few_of_rows<U>(t, begin, end);
   bool all = take_all<U>(t);
-  int64_t room = all ? t.n + 64 : room_for(t.k);
+  hl_context* inside = t.rows == 1 ? t.context : nullptr;  // threads work inside the one row
+  int64_t room = std::max(room_for(t.k), all ? t.n + 64 : 0);
   Scratch<U> keys(t.context, std::max<int64_t>(kBlock, all ? t.n : 0));
   Scratch<Found<U>> kept(t.context, room);
   Scratch<uint64_t> spare(t.context, room);
@@ -195,13 +206,17 @@ void rows_of(void* args, int64_t begin, int64_t end) {
   }
   for (int64_t r = begin; r < end; r++) {
     const char* row = t.in + r * t.n * (int64_t)sizeof(U);
-    if (all) {
-      t.type->keys(row, 1, t.n, keys.get());
-      for (int64_t i = 0; i < t.n; i++) kept[i] = found<U>(keys[i], i);
-      if constexpr (sizeof(U) < 8) sort_values(nullptr, kept.get(), spare.get(), t.n);
-    } else {
-      select<U>(t, row, 0, t.n, keys.get(), kept.get());
-    }
+    if constexpr (sizeof(U) >= 4)
+      if (all && !t.indices && write_values<U>(t, r, inside, keys.get(), (U*)spare.get())) continue;
+    if constexpr (sizeof(U) < 8)
+      if (all) {
+        t.type->keys(row, 1, t.n, keys.get());
+        for (int64_t i = 0; i < t.n; i++) kept[i] = found<U>(keys[i], i);
+        sort_first(inside, kept.get(), spare.get(), t.n, t.k);
+        write_sorted<U>(t, r, kept.get());
+        continue;
+      }
+    select<U>(t, row, 0, t.n, keys.get(), kept.get());
     write<U>(t, r, kept.get(), spare.get());
   }
 }
@@ -241,7 +256,8 @@ int32_t run(Topk& t) {
   if (t.rows == 1 && t.n >= kPiece && t.pieces > 1 && !take_all<U>(t) && t.k * 8 < t.n / t.pieces)
     return one_row<U>(t);
   int64_t grain = std::max<int64_t>(1, 8192 / t.n);
-  hl_parallel_for(t.context, rows_of<U>, &t, t.rows, grain);
+  if (t.rows == 1) rows_of<U>(&t, 0, 1);
+  else hl_parallel_for(t.context, rows_of<U>, &t, t.rows, grain);
   return t.status
              ? hl_set_error(t.context, t.status, "topk: no memory for rows of %lld", (long long)t.n)
              : HL_OK;

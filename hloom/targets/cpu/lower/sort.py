@@ -121,5 +121,14 @@ def topk(cpu: Lowering, i: Instruction) -> list[Thunk]:
         return []
     flags = 1 if i.attrs.largest else 0
     source = cpu.slice(x)
-    arguments = (rows, n, i.attrs.k, x.shape.dtype.number, flags, source, values, indices)
-    return [TopK(i.name, "hl_topk", arguments, (source,), (values, indices))]
+    written = (values,) if are_places_unread(i) else (values, indices)
+    places = None if len(written) == 1 else indices
+    arguments = (rows, n, i.attrs.k, x.shape.dtype.number, flags, source, values, places)
+    return [TopK(i.name, "hl_topk", arguments, (source,), written)]
+
+
+def are_places_unread(i: Instruction) -> bool:
+    """Whether all that is read of a topk is its values, which are then found without places."""
+    if i.is_root or not i.users:
+        return False
+    return all(u.opcode == "get-tuple-element" and u.attrs.index == 0 for u in i.users)
