@@ -26,6 +26,9 @@ from hloom.types.sizes import data_bytes
 # Rows and lanes of a tile of narrow elements, where a vector has as many: whole vectors of them
 # would be tiles of more rows than there are registers.
 NARROW_TILE = 16
+# Larger elements (c128) are two planes of rows: tiles of as many of them as of others would not
+# stay in registers. Their blocks are as many elements wide as those of one word.
+WORD_BYTES = 8
 # Smaller dimensions are read with strides instead...
 SHORTEST = 4
 # ... but for the last one of the result, next to one of a vector at least: whole tiles of both are
@@ -119,11 +122,13 @@ def cross_kernel(body: Body, form: CrossForm, device: Device) -> Emitted:
     width = max([r.shape.dtype.size_bytes for r, _ in body.roots])
     compute = device.compute
     tile = max(compute.vector_floats, min(compute.vector_bytes // max(width, 1), NARROW_TILE))
+    widest = max([width, *[leaf.shape.dtype.size_bytes for leaf, _ in body.leaves]])
+    tile = tile * WORD_BYTES // max(widest, WORD_BYTES)
     if form.is_few:
         tile = _few_rows(max(width, 1), device)
     # Whole lines are written at once.
     wide = max(tile, min(device.line_bytes // max(width, 1), NARROW_TILE))
-    side = max(BLOCK_LINES * device.line_bytes // max(width, 1), tile)
+    side = max(BLOCK_LINES * device.line_bytes // min(max(width, 1), WORD_BYTES), tile)
     rest = [d for d in range(len(dims)) if d not in (down, across)]
     outer = tuple([dims[d] for d in rest])
     blocks = (-(-dims[down] // side), -(-dims[across] // side))
