@@ -152,30 +152,6 @@ def constant_(e: Elements, i: Instruction, index: Index, mask: Value | None) -> 
     raise HloError(f"%{i.name}: an array constant cannot be inside a kernel")
 
 
-@ELEMENT.of("pad")
-def pad(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
-    x, filler = i.operands
-    at: list[Affine] = []
-    inside: Value | None = None
-    for d, (position, edge) in enumerate(zip(index, i.attrs.padding.dimensions)):
-        position = position.plus(-edge.edge_padding_low)
-        step = edge.interior_padding + 1
-        low, high = position.bounds()
-        if high < 0 or low > (x.shape.dims[d] - 1) * step:
-            return e.value(filler, (), mask)  # nothing but padding here
-        if edge.interior_padding:
-            inside = both(e, inside, equals(e, e.indices.remainder(position, step), 0))
-            position = e.indices.quotient(position, step)
-        inside = both(e, inside, within(e, position, x.shape.dims[d]))
-        at.append(position)
-    if x.shape.size == 0:
-        return e.value(filler, (), mask)
-    if inside is None:
-        return e.value(x, tuple(at), mask)
-    value = e.value(x, tuple(at), both(e, mask, inside))
-    return choose(e, inside, value, e.value(filler, ()))
-
-
 @ELEMENT.of("dynamic-slice")
 def dynamic_slice(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
     x, starts = i.operands[0], i.operands[1:]

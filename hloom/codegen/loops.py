@@ -15,6 +15,7 @@ from hloom.codegen import (
     elements_concatenate,
     elements_data,
     elements_fold,
+    elements_pad,
     elements_product,
     elements_window,
 )
@@ -37,7 +38,14 @@ from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
 # The rooms whose rules `Elements` uses; importing them registers the rules.
-RULES = (elements_concatenate, elements_data, elements_fold, elements_product, elements_window)
+RULES = (
+    elements_concatenate,
+    elements_data,
+    elements_fold,
+    elements_pad,
+    elements_product,
+    elements_window,
+)
 
 
 @dataclass
