@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import prod
 
 from hloom.analysis.fusible import INDEX_MAPS, POINTWISE, RENAMES
 from hloom.analysis.fusion_form import COLUMN, LOOP, OUTPUT, ROW, Form
@@ -16,6 +17,14 @@ from hloom.passes.fuse.cost import Account
 from hloom.types.sizes import top_bytes
 
 COSTS = Costs()
+UNTURNED = frozenset(["pad", "concatenate"])
+"""What kernels that turn tiles of a transpose in registers do not compute; others read or write
+a line of the caches for each element."""
+TURNS = "a transpose is turned in tiles by itself"
+SHORT_ROW = 64
+"""Rows of up to so many elements are turned, a vector of rows at a time."""
+FEW_WIDE = 8
+"""Fewer wide elements of a row are as well read one by one."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +170,10 @@ class FusionGroup:
             return None if limits.anchors or form._is_inner(p) else "dots stay alone"
         if p.opcode == "transpose" and (why := self._transpose_refusal(p, limits)):
             return why
+        if p.opcode == "pad" and self._is_cut_in_rows(p, limits):
+            return "a reduce of short rows turns them whole"
+        if p.opcode in UNTURNED and self._is_turned(p, limits):
+            return TURNS
         w = cost.weight(p, limits.costs)
         if w == 0:
             return None
@@ -204,7 +217,42 @@ class FusionGroup:
         for x in self.form.members:
             if x.opcode == "transpose" and x.attrs != p.attrs and moves_minor(x):
                 return "a second transpose"
+            if x.opcode in UNTURNED and self._pays_apart(p, limits):
+                return TURNS
         return None
+
+    def _is_turned(self, p: Instruction, limits: Limits) -> bool:
+        """Whether a large array is moved behind a transpose that is here."""
+        return self._pays_apart(p, limits) and any(
+            x.opcode == "transpose" and moves_minor(x) for x in self.form.members
+        )
+
+    def _pays_apart(self, p: Instruction, limits: Limits) -> bool:
+        """Whether a large array is wanted whole, and its elements are so narrow that a line of the
+        caches for each takes longer than to write and read all once more."""
+        if top_bytes(p.shape) <= limits.cached_bytes or p.shape.dtype.bits > 32:
+            return False
+        form = self.form
+        return sum(form.space.evaluations(m) for m in form.accesses[p]) >= p.shape.size
+
+    def _is_cut_in_rows(self, p: Instruction, limits: Limits) -> bool:
+        """Whether a large array is padded along what is then cut into the short rows of a reduce:
+        of those in memory a vector at a time is read and turned, of others one element."""
+        form = self.form
+        columns = prod(form.columns)
+        if form.kind != ROW or columns > SHORT_ROW:
+            return False
+        if columns < FEW_WIDE and p.shape.dtype.bits > 16:
+            return False
+        if top_bytes(p.shape) <= limits.cached_bytes:
+            return False
+        for expressions in form.accesses[p]:
+            for expression, width in zip(expressions, p.attrs.padding.dimensions):
+                is_padded = width.edge_padding_low or width.edge_padding_high
+                sides = {k < form.lead for k, _, _ in expression}
+                if (is_padded or width.interior_padding) and len(sides) > 1:
+                    return True
+        return False
 
     def _prologue_refusal(self, p: Instruction, w: float, limits: Limits) -> str | None:
         anchor = self.form.anchor

@@ -1,0 +1,75 @@
+"""Where what moves elements stands in a kernel of its own: turned in tiles, or in whole rows."""
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.ir.text import parse_module
+from hloom.passes.fuse.explain import fusion_decisions
+
+MOVED = """HloModule m
+ENTRY e {{
+  x = {t}[{n},{m}] parameter(0)
+  z = {t}[] constant(0)
+  {rest}
+}}"""
+PADDED_BEHIND = """t = {t}[{m},{n}] transpose(x), dimensions={{1,0}}
+  ROOT r = {t}[{m},{more}] pad(t, z), padding=0_0x0_5"""
+PADDED_BEFORE = """t = {t}[{more},{m}] pad(x, z), padding=0_5x0_0
+  ROOT r = {t}[{m},{more}] transpose(t), dimensions={{1,0}}"""
+READ_IN_PART = """t = {t}[{m},{n}] transpose(x), dimensions={{1,0}}
+  ROOT r = {t}[7,{more}] pad(t, z), padding={left}_0x0_5"""
+
+
+def decision(text: str, name: str) -> str | None:
+    [found] = [d for d in fusion_decisions(parse_module(text)) if d.producer.name == name]
+    return found.reason
+
+
+def moved(rest: str, t: str, n: int, m: int) -> str:
+    sizes = {"t": t, "n": n, "m": m, "more": n + 5, "left": 7 - m}
+    return MOVED.format(rest=rest.format(**sizes), **sizes)
+
+
+@pytest.mark.parametrize("rest", [PADDED_BEHIND, PADDED_BEFORE])
+def test_a_transpose_beside_a_pad_is_turned_in_tiles(rest: str):
+    for t in ("u8", "f32"):
+        assert decision(moved(rest, t, 400, 300), "t") is not None
+    # What the caches hold is read in any order, and wide elements fill much of a line.
+    assert decision(moved(rest, "f32", 20, 30), "t") is None
+    assert decision(moved(rest, "f64", 400, 300), "t") is None
+
+
+def test_what_is_read_in_part_is_not_turned_whole():
+    assert decision(moved(READ_IN_PART, "f32", 400, 300), "t") is None
+
+
+CUT = """HloModule m
+add {{ a = u32[] parameter(0) b = u32[] parameter(1) ROOT c = u32[] add(a, b) }}
+ENTRY e {{
+  x = u8[{n},{m}] parameter(0)
+  z = u8[] constant(0)
+  p = u8[{n},{all}] pad(x, z), padding=0_0x0_{more}
+  s = u8[{n},{rows},{short}] reshape(p)
+  w = u32[{n},{rows},{short}] convert(s)
+  u = u32[] constant(0)
+  ROOT r = u32[{n},{rows}] reduce(w, u), dimensions={{2}}, to_apply=add
+}}"""
+
+
+def cut(n: int, m: int, short: int) -> str:
+    rows = -(-m // short)
+    return CUT.format(n=n, m=m, short=short, rows=rows, all=rows * short, more=rows * short - m)
+
+
+@pytest.mark.parametrize("n,m", [(1, 1), (3, 9), (100, 1003), (1000, 10), (1, 100_003)])
+@pytest.mark.parametrize("short", [2, 8, 100])
+def test_padded_rows_that_are_cut_in_short_ones(n: int, m: int, short: int):
+    text = cut(n, m, short)
+    large, rows = n * m > 1 << 16, -(-m // short)
+    if m % short and short > 1 and rows > 1:
+        assert (decision(text, "p") is None) == (not large or short > 64)
+    x = np.random.default_rng(m).integers(0, 250, (n, m)).astype(np.uint8)
+    whole = np.pad(x, ((0, 0), (0, rows * short - m))).reshape(n, rows, short)
+    result = np.asarray(hloom.compile(parse_module(text))(x))
+    assert np.array_equal(result, whole.sum(-1, dtype=np.uint32))
