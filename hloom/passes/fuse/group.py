@@ -20,6 +20,8 @@ COSTS = Costs()
 UNTURNED = frozenset(["pad", "concatenate"])
 """What kernels that turn tiles of a transpose in registers do not compute; others read or write
 a line of the caches for each element."""
+FEW_IN_ROW = 12
+"""Results of short rows are computed an element of each row at a time, and put in turn."""
 TURNS = "a transpose is turned in tiles by itself"
 SHORT_ROW = 64
 """Rows of up to so many elements are turned, a vector of rows at a time."""
@@ -217,14 +219,15 @@ class FusionGroup:
         for x in self.form.members:
             if x.opcode == "transpose" and x.attrs != p.attrs and moves_minor(x):
                 return "a second transpose"
-            if x.opcode in UNTURNED and self._pays_apart(p, limits):
+            if x.opcode in UNTURNED and has_long_rows(p) and self._pays_apart(p, limits):
                 return TURNS
         return None
 
     def _is_turned(self, p: Instruction, limits: Limits) -> bool:
         """Whether a large array is moved behind a transpose that is here."""
         return self._pays_apart(p, limits) and any(
-            x.opcode == "transpose" and moves_minor(x) for x in self.form.members
+            x.opcode == "transpose" and moves_minor(x) and has_long_rows(x)
+            for x in self.form.members
         )
 
     def _pays_apart(self, p: Instruction, limits: Limits) -> bool:
@@ -380,6 +383,12 @@ def _leads_to(x: Instruction, p: Instruction, above: Collection[Instruction]) ->
                 seen.add(u)
                 stack.append(u)
     return len(x.users) > 0
+
+
+def has_long_rows(p: Instruction) -> bool:
+    """Whether rows are more than a few elements, before a transpose and behind it."""
+    solid = [[n for n in s.dims if n > 1] for s in (p.operands[0].shape, p.shape)]
+    return all(dims and dims[-1] > FEW_IN_ROW for dims in solid)
 
 
 def moves_minor(p: Instruction) -> bool:
