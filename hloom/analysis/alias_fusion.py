@@ -12,6 +12,7 @@ pass over the body with bit masks of parameters:
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from hloom.ir.instruction import Instruction
@@ -94,6 +95,8 @@ def _transfer(i: Instruction, of: list[_Reads]) -> _Reads:
         return _anywhere(of)
     if is_elementwise(opcode):
         return _by_element(i, of)
+    if opcode == "gather":
+        return _gathered(i, of)
     if opcode == "dynamic-slice":
         starts = tuple(_start(x) for x in operands[1:])
         if of[0].window:
@@ -109,6 +112,16 @@ def _transfer(i: Instruction, of: list[_Reads]) -> _Reads:
         moved = of[0].moved | of[0].window | rest.seen | outside | update.moved
         return _Reads(of[0].seen | update.seen | rest.seen, moved, 0, None)
     return _anywhere(of)
+
+
+def _gathered(i: Instruction, of: list[_Reads]) -> _Reads:
+    """The array anywhere; numbers that say single elements, one each, at the index of the
+    element."""
+    numbers, reads = i.operands[1].shape, of[1]
+    is_one_each = prod(i.attrs.slice_sizes) == 1 and numbers.size == i.shape.size
+    if not is_one_each or reads.window or not (is_row_major(numbers) and is_row_major(i.shape)):
+        return _anywhere(of)
+    return _merged([_anywhere(of[:1]), reads])
 
 
 def roots_of(fusion: Instruction) -> dict[Index, Instruction]:

@@ -196,13 +196,14 @@ def clamped(e: Elements, x: Value, high: int) -> Affine:
     if high <= 0:
         return ZERO
     b = e.builder
-    if x.dtype.name == "u64":
-        bound = b.constant(x.dtype, high, x.shape)
-        x = b.convert(b.binary("minimum", x, bound), S64)
+    # Tiles stay narrow where all that the numbers may be is: half as many registers.
+    is_narrow = bool(x.shape) and high < 2**31
+    if x.dtype.name == "u64" or (x.dtype.name == "u32" and is_narrow):
+        x = b.binary("minimum", x, b.constant(x.dtype, high, x.shape))
+        x = b.convert(x, S64 if x.dtype.bits == 64 else S32)
     else:
-        # Tiles stay narrow where all that the numbers may be is: half as many registers.
         bits = x.dtype.bits + (0 if x.dtype.is_signed_int else 1)
-        kind = S32 if x.shape and bits <= 32 and high < 2**31 else S64
+        kind = S32 if is_narrow and bits <= 32 else S64
         x = b.convert(x, kind)
         x = b.binary("minimum", x, b.constant(kind, high, x.shape))
         x = b.binary("maximum", x, b.constant(kind, 0, x.shape))

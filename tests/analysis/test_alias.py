@@ -120,3 +120,27 @@ def test_same_index_sees_every_path():
     assert same_index(both) & 1
     turned = "n = f32[4,2] reverse(p0), dimensions={0}\nROOT r = f32[4,2] add(n, p0)"
     assert not same_index(fusion(turned, "f32[4,2]")) & 1
+
+
+GATHER = """n = s32[3] convert(p1)
+  m = s32[3,1] reshape(n)
+  g = f32[3] gather({0}, {1}), offset_dims={{}}, collapsed_slice_dims={{0}}, start_index_map={{0}},
+    index_vector_dim=1, slice_sizes={{1}}
+  {2}"""
+TABLE = "t = f32[8] reshape(p0)\n"
+
+
+def test_same_index_of_numbers_that_say_where():
+    rest = "ROOT r = f32[3] add(g, p1)"
+    one_each = fusion(TABLE + GATHER.format("t", "m", rest), "f32[3]")
+    assert same_index(one_each) & 0b11 == 0b10
+    itself = fusion(TABLE + GATHER.format("p1", "m", rest), "f32[3]")
+    assert not same_index(itself) & 0b10
+    turned = "v = s32[3,1] reverse(m), dimensions={0}\n"
+    other = GATHER.format("t", "v", rest).replace("  g =", f"  {turned}  g =")
+    assert not same_index(fusion(TABLE + other, "f32[3]")) & 0b10
+    rows = """n = s32[3] convert(p1)
+  m = s32[3,1] reshape(n)
+  ROOT g = f32[3,2] gather(p0, m), offset_dims={1}, collapsed_slice_dims={0},
+    start_index_map={0}, index_vector_dim=1, slice_sizes={1,2}"""
+    assert not same_index(fusion(rows, "f32[3,2]")) & 0b11

@@ -56,6 +56,7 @@ def test_a_table_of_any_size(count, dtype, isa):
     text = TABLE.replace("TYPE", dtype).replace("COUNT", str(count)).replace("SIZE", str(size))
     check(text.replace("INDEX", "s32"), isa, numbers(dtype, count), at)
     check(text.replace("INDEX", "u8"), isa, numbers(dtype, count), at.astype(np.uint8))
+    check(text.replace("INDEX", "u32"), isa, numbers(dtype, count), at.astype(np.uint32))
     text = PADDED.replace("TYPE", dtype).replace("COUNT", str(count)).replace("SIZE", str(size))
     text = text.replace("ZERO", "(0, 0)" if dtype == "c64" else "0")
     check(text.replace("WIDER", str(count + 10)), isa, numbers(dtype, count), at)
