@@ -248,6 +248,22 @@ def whole_rows(
     return max(lanes // rows, 1) * rows
 
 
+def _shared_block(
+    block: int, length: int, lanes: int, rows: int, device: Device, work: float
+) -> int:
+    """Blocks of a few long rows so that all cores have as many: with 17 of them for 16 cores one
+    has two, and the others wait."""
+    costs, units = device.costs, device.compute.units
+    steps = rows * -(-length // block)
+    if not 0 < steps < STEPS_PER_UNIT * units or units % rows:
+        return block
+    more, fewer = -(-steps // units) * units // rows, steps // units * units // rows
+    if costs.steps_ns(length / more, work) >= costs.serial_ns / 2:
+        return -(-length // (more * lanes)) * lanes
+    larger = -(-length // (fewer * lanes)) * lanes if fewer else length
+    return larger if larger <= 2 * block else block
+
+
 @dataclass
 class Loops:
     """How the elements of the roots are walked: grid over rows and blocks, a loop, lanes."""
@@ -280,7 +296,10 @@ class Loops:
         if rows is not None:
             return Loops(sizes[:rows], sizes[rows:split], inner, lanes, length, in_halves)
         most = block_elements(device)
-        block = length if length <= 2 * most else max(most // lanes, 1) * lanes
+        block = length
+        if length > 2 * most:
+            block = max(most // lanes, 1) * lanes
+            block = _shared_block(block, length, lanes, prod(outer), device, work)
         return Loops(outer, (), inner, lanes, block, in_halves)
 
     def in_long_steps(self, device: Device, work: float) -> Loops:

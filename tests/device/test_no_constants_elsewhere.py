@@ -43,6 +43,7 @@ NAMED = {
     "aot/tensors_in_file.py:MOST_HEAD_BYTES": SIZED,
     "codegen/columns.py:LEAST_VECTORS": RATIO,
     "codegen/crosswise.py:BLOCK_LINES": RATIO,
+    "codegen/crosswise.py:WORD_BYTES": WIDTH,
     "codegen/cumulative.py:ACROSS_VECTORS": RATIO,
     "codegen/depthwise.py:LINE_RUN": "terms that are added up in a row: what sums lose",
     "codegen/depthwise_shape.py:MOST_VECTORS": RATIO,

@@ -101,6 +101,17 @@ def test_reductions_and_rows_are_cut_for_cores_and_caches(described, text: str):
         assert counts[2, 1 << 17] < counts[2, 48 << 10] < counts[2, 1 << 14]
 
 
+@pytest.mark.parametrize("units", [2, 3, 7, 16])
+def test_cores_have_as_many_blocks_of_a_long_row(described, units: int):
+    """With 17 blocks for 16 cores one would have two, and the others would wait."""
+    for n in (65_003, 100_000, 131_071):
+        text = LONG.replace("65521", str(n)).replace("add(x, x)", "exponential(x)")
+        executable = hloom.compile(hloom.parse(text), target=described(units))
+        assert steps(executable) % units == 0, n
+        x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
+        np.testing.assert_allclose(np.asarray(executable(x)), np.exp(x), rtol=1e-6)
+
+
 def test_what_one_core_does_in_no_time_stays_whole(described):
     assert steps(hloom.compile(SMALL, target=described(64))) == 1
 
