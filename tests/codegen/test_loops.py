@@ -117,20 +117,6 @@ ENTRY e {{
 }}""")
 
 
-def test_tiles_of_two_words_are_smaller() -> None:
-    """Two planes of 16 x 16 numbers of f64 are four times what registers hold."""
-    text = """HloModule m
-ENTRY e {
-  x = c128[300,200] parameter(0)
-  ROOT t = c128[200,300] transpose(x), dimensions={1,0}
-}"""
-    module = hloom.parse(text)
-    tile = host_device().compute.vector_floats // 2
-    assert f": c128[{tile},{tile}]" in hloom.compile(module).as_text("kernels")
-    x = np.arange(60_000).reshape(300, 200) * (1 - 2j)
-    assert np.array_equal(np.asarray(hloom.compile(module)(x)), x.T)
-
-
 def test_only_what_crosses_is_turned() -> None:
     text = """HloModule m
 ENTRY e {{

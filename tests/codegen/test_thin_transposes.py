@@ -1,4 +1,4 @@
-"""Transposes to rows of few elements: long rows are turned in tiles, as numpy has it."""
+"""Transposes to rows of few elements, and of wide ones: turned in tiles, as numpy has it."""
 
 import numpy as np
 import pytest
@@ -80,3 +80,12 @@ def test_only_long_rows_beside_them_are_turned() -> None:
     assert form("3,200000", "200000,3", "1,0") is not None
     assert form("20000,3,7", "20000,7,3", "0,2,1") is None
     assert form("5,3,40000", "40000,5,3", "2,0,1") is None
+
+
+def test_tiles_of_two_words_are_smaller() -> None:
+    """Two planes of 16 x 16 numbers of f64 are four times what registers hold."""
+    module = program("c128", "300,200", "200,300", "1,0")
+    tile = host_device().compute.vector_floats // 2
+    assert f": c128[{tile},{tile}]" in hloom.compile(module).as_text("kernels")
+    x = np.arange(60_000).reshape(300, 200) * (1 - 2j)
+    assert np.array_equal(np.asarray(hloom.compile(module)(x)), x.T)
