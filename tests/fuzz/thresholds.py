@@ -28,7 +28,7 @@ NO_SIZES: dict[str, str] = {
     "analysis.trip_count": "MOST_STEPS",
     "codegen.attention": "STEPS_PER_UNIT BESIDE TILE_ROWS",
     "codegen.branches": "MOST_GROUPS",
-    "codegen.crosswise": "SHUFFLED",
+    "codegen.crosswise": "SHUFFLED WORD_BYTES",
     "codegen.blocked_fold": "RUN DEEP_RUN FEW_RUN TILE_RUN",
     "codegen.cumulative": "ALONG_RUN",
     "codegen.depthwise": "LINE_RUN",
@@ -145,6 +145,11 @@ _SIZES: dict[str, dict[str, str]] = {
     "passes.fuse.cost": {
         "BLOCK_LINES": "dimension",
         "LEAST_PACKED": "dimension",
+    },
+    "passes.fuse.group": {
+        "FEW_IN_ROW": "dimension",
+        "FEW_WIDE": "dimension",
+        "SHORT_ROW": "dimension",
     },
     "passes.normalize.dot_result_order": {"MANY_ROWS": "dimension"},
     "passes.normalize.reshape_mover": {"MOST_CONSTANT_ELEMENTS": "elements"},
