@@ -44,7 +44,10 @@ def reduce_window(i: Instruction, context: EvalContext, *values: Array) -> EvalV
         # Memory was counted by the shape, and a module that nobody verified may say another.
         raise EvalError(f"the window gives sizes {list(sizes)}, not {expected.bare}")
     start = tuple(np.broadcast_to(v, sizes) for v in initial)
-    if 0 in sizes:
+    is_empty = 0 in sizes or 0 in inputs[0].shape
+    cut = () if is_empty else [d.clipped(n) for d, n in zip(dimensions, inputs[0].shape)]
+    dimensions = tuple([d for d in cut if d is not None])
+    if is_empty or len(dimensions) < len(cut):  # padding is all there is
         results = start
     elif prod(map(touching_at_most, dimensions, inputs[0].shape, sizes)) <= SMALL_WINDOW:
         results = _by_offset(fold, inputs, start, dimensions)

@@ -146,6 +146,7 @@ LARGE = {
     "passes/expand/dot_algorithm_rewriter.py": WIDTH,
     "passes/expand/dynamic_values.py": WIDTH,
     "passes/expand/grouped_rows.py": WIDTH,
+    "passes/expand/ragged_dot_expander.py": WIDTH,
     "passes/expand/random_bits.py": "constants of Philox and Threefry",
     "passes/expand/rng_expander.py": "constants of a generator",
     "passes/expand/scan_expander.py": WIDTH,

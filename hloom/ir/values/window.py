@@ -4,8 +4,10 @@ A window's text is a list of words, each with one number (or pair) per dimension
 a word whose numbers are all the usual ones is left out.
 """
 
+from __future__ import annotations
+
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hloom.ir.text.cursor import Cursor
 
@@ -52,6 +54,21 @@ class WindowDimension:
             return 0
         return room // self.stride + 1
 
+    def clipped(self, base: int) -> WindowDimension | None:
+        """The same positions over `base` elements, with those elements of the window that meet
+        one of them at some position; None of a window that meets none, in padding alone."""
+        moved = (self.output_size(base) - 1) * self.stride
+        end = (base - 1) * self.base_dilation
+        first = max(-((self.padding_low - moved) // -self.window_dilation), 0)
+        last = min((self.padding_low + end) // self.window_dilation, self.size - 1)
+        if last < first:
+            return None
+        if (first, last) == (0, self.size - 1):
+            return self
+        low = self.padding_low - first * self.window_dilation
+        high = moved + (last - first) * self.window_dilation - low - end
+        return replace(self, size=last - first + 1, padding_low=low, padding_high=high)
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -92,7 +109,7 @@ class Window:
         size: tuple[int, ...],
         stride: tuple[int, ...] | None = None,
         padding: tuple[tuple[int, int], ...] | None = None,
-    ) -> "Window":
+    ) -> Window:
         """The common sort of window, one number (or pair) per dimension."""
         stride = stride or (1,) * len(size)
         padding = padding or ((0, 0),) * len(size)

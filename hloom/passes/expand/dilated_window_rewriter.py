@@ -36,7 +36,7 @@ class DilatedWindowRewriter(Expander):
         kind = fold_opcode(i.called[0])
         plain = x.shape.is_static and i.shape.is_static and 0 not in (*x.shape.dims, *i.shape.dims)
         of = x.shape.dtype
-        if not plain or kind is None or not is_neutral(initial, kind, of, is_cut=False):
+        if not plain or kind is None or not is_neutral(initial, kind, of):
             return None
         dims = list(i.attrs.window.dimensions)
         for d, w in enumerate(dims):

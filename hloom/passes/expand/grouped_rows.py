@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hloom.base.diagnostics import UsageError
 from hloom.ir.instruction import Instruction
+from hloom.ir.values.window import Window, WindowDimension
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.expand.loops import counted_loop, rows_from, with_rows
 from hloom.types.dtype import S32, S64, DType
@@ -22,7 +23,12 @@ MOST_ROWS = 1 << 30
 LEAST_TILE = 8
 """Rows of a tile: on average half of the last one of a group are masked."""
 
+MOST_COMPARED = 256
+"""Groups whose positions are all compared with one another, which is done by vectors."""
+
 Dims = tuple[int, ...]
+Group = int | Instruction
+"""The number of a group, or the scalar that counts them in a loop."""
 
 
 def plain_dot(b: Expansion, i: Instruction, x, y, numbers: tuple[Dims, Dims, Dims, Dims], dtype):
@@ -74,28 +80,49 @@ class Runs:
         least, most = (b.full(n, S64, self.dims) for n in (0, self.rows))
         return b.converted(b.maximum(b.minimum(wide, most), least), self.dtype)
 
-    def mask(self, group: int, dims: Dims, axis: int, prefix: Dims) -> Instruction:
-        """Which positions along `axis` are in the run of a group; `prefix` are the dimensions
-        that the leading ones of the sizes stand for."""
-        b, last = self.b, len(self.dims) - 1
-        position = b.iota(self.dtype, dims, axis)
-        order = sorted(range(last), key=prefix.__getitem__)
-        start, end = (
-            b.spread(
-                b.transposed(
-                    b.reshaped(b.sliced(v, last, group, group + 1), self.dims[:-1]), order
-                ),
-                dims,
-                sorted(prefix[:last]),
-            )
-            for v in (self.starts, self.ends)
+    @property
+    def table(self) -> list[Instruction]:
+        return [self.starts, self.ends]
+
+
+def mask_of(
+    b: Expansion, table: list[Instruction], group: Group, dims: Dims, axis: int, prefix: Dims
+) -> Instruction:
+    """Which positions along `axis` are in the run of a group, by the table of all runs; `prefix`
+    are the dimensions that the leading ones of the sizes stand for."""
+    of = table[0].shape
+    last = of.rank - 1
+    position = b.iota(of.dtype, dims, axis)
+    order = sorted(range(last), key=prefix.__getitem__)
+    start, end = (
+        b.spread(
+            b.transposed(b.reshaped(one_of(b, v, last, group), of.dims[:-1]), order),
+            dims,
+            sorted(prefix[:last]),
         )
-        return b.and_(b.compared(position, start, "GE"), b.compared(position, end, "LT"))
+        for v in table
+    )
+    return b.and_(b.compared(position, start, "GE"), b.compared(position, end, "LT"))
+
+
+def one_of(b: Expansion, x: Instruction, axis: int, group: Group) -> Instruction:
+    """What one group has along a dimension of groups, whose size is 1 then."""
+    if isinstance(group, int):
+        return b.sliced(x, axis, group, group + 1)
+    return rows_from(b, x, axis, group, 1)
 
 
 def running(b: Expansion, x: Instruction) -> Instruction:
-    """Sums of the elements up to each, along a short last dimension: by comparing positions."""
+    """Sums of the elements up to each, along the last dimension: of few by comparing positions."""
     last = len(x.shape.dims) - 1
+    count = x.shape.dims[-1]
+    if count > MOST_COMPARED:
+        windows = [WindowDimension(1)] * last + [WindowDimension(count, padding_low=count - 1)]
+        called = (b.combiner("add", x.shape.dtype),)
+        zero = b.scalar(0, x.shape.dtype)
+        return b.emit(
+            "reduce-window", x, zero, window=Window(tuple(windows)), called=called, shape=x.shape
+        )
     square = (*x.shape.dims, x.shape.dims[-1])
     upto = b.compared(b.iota(S32, square, last), b.iota(S32, square, last + 1), "LE")
     spread = b.spread(x, square, tuple(range(last + 1)))

@@ -3,7 +3,8 @@
 Rows (or, in the contracting mode, terms) are cut into tiles (`grouped_rows.py`).
 
 What does not fit two matrices (batch dimensions, several free ones) is one masked dot for each
-group; a ragged batch dimension changes nothing, and gives a plain dot.
+group, in a loop where there are many; a ragged batch dimension changes nothing, and gives a plain
+dot.
 """
 
 from __future__ import annotations
@@ -14,15 +15,25 @@ from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expansion, refuse
 from hloom.passes.expand.grouped_rows import (
     MOST_ROWS,
+    Group,
     GroupedExpander,
     Runs,
+    mask_of,
+    one_of,
     plain_dot,
     tiled_rows,
     tiled_terms,
 )
+from hloom.passes.expand.loops import counted_loop, with_rows
 from hloom.passes.expand.product_types import product_types
 from hloom.passes.facts import no_dead_code, without
 from hloom.passes.pass_ import register
+from hloom.types.dtype import S32
+
+MOST_WRITTEN = 8
+"""Groups whose masked dots are written out one by one, which may run side by side."""
+MOST_LOOPED = (1 << 31) - 1
+"""Groups that an s32 counts."""
 
 
 @register
@@ -82,29 +93,58 @@ class RaggedDotExpander(GroupedExpander):
         axis = order.index(i.attrs.lhs_ragged_dims[0])
         prefix = tuple(order.index(d) for d in group_prefix(i.attrs, x.shape.rank))
         sizes = [n for d, n in enumerate(y.shape.dims) if d != group_axis]
-        rows = b.full(0, dtype, i.shape.dims)
-        for g in range(runs.count):
-            matrix = b.reshaped(b.sliced(y, group_axis, g, g + 1), sizes)
+
+        def step(b: Expansion, g: Group, state, fixed):
+            x, y, *table = fixed
+            matrix = b.reshaped(one_of(b, y, group_axis, g), sizes)
             part = plain_dot(b, i, x, matrix, numbers, dtype)
-            rows = b.select(runs.mask(g, i.shape.dims, axis, prefix), part, rows)
-        return rows
+            own = mask_of(b, table, g, i.shape.dims, axis, prefix)
+            return [b.select(own, part, state[0])]
+
+        return _each_group(b, i, runs, b.full(0, dtype, i.shape.dims), [x, y], step)
 
     def masked_terms(self, b: Expansion, i: Instruction, x, y, runs: Runs, numbers, dtype):
         """As `tiled_terms`, for any dimensions."""
         ragged = i.attrs.lhs_ragged_dims[0]
         at = numbers[1].index(ragged)
-        y_axis = numbers[3][at]
-        prefixes = (*numbers[0], *numbers[1][:at]), (*numbers[2], *numbers[3][:at])
-        parts = []
-        for g in range(runs.count):
+        sides = (
+            (ragged, (*numbers[0], *numbers[1][:at])),
+            (numbers[3][at], (*numbers[2], *numbers[3][:at])),
+        )
+
+        def step(b: Expansion, g: Group, state, fixed):
+            *factors, starts, ends = fixed
             lhs, rhs = (
                 b.select(
-                    runs.mask(g, v.shape.dims, axis, prefix),
+                    mask_of(b, [starts, ends], g, v.shape.dims, axis, prefix),
                     v,
                     b.full(0, v.shape.dtype, v.shape.dims),
                 )
-                for v, axis, prefix in ((x, ragged, prefixes[0]), (y, y_axis, prefixes[1]))
+                for v, (axis, prefix) in zip(factors, sides, strict=True)
             )
             part = plain_dot(b, i, lhs, rhs, numbers, dtype)
-            parts.append(b.reshaped(part, (1, *part.shape.dims)))
-        return b.joined(parts, 0)
+            part = b.reshaped(part, (1, *part.shape.dims))
+            if isinstance(g, int):
+                return [*state, part]
+            return [with_rows(b, state[0], part, 0, g)]
+
+        if runs.count <= MOST_WRITTEN:
+            parts: list[Instruction] = []
+            for g in range(runs.count):
+                parts = step(b, g, parts, [x, y, *runs.table])
+            return b.joined(parts, 0)
+        return _each_group(b, i, runs, b.full(0, dtype, i.shape.dims), [x, y], step)
+
+
+def _each_group(b: Expansion, i: Instruction, runs: Runs, start: Instruction, factors, step):
+    """The state after a step for each group: few are written out, many are a loop."""
+    fixed = [*factors, *runs.table]
+    if runs.count > MOST_LOOPED:
+        raise refuse(i, f"{runs.count} groups; at most {MOST_LOOPED} are counted", "ragged-dot")
+    if runs.count > MOST_WRITTEN:
+        trips = b.scalar(runs.count, S32)
+        return counted_loop(b, "ragged_dot", trips, [start], fixed, step)[0]
+    state = [start]
+    for g in range(runs.count):
+        state = step(b, g, state, fixed)
+    return state[0]

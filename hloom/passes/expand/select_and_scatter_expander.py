@@ -8,7 +8,8 @@ place asks the windows that cover it, in their order, which have chosen it:
 
 A place is covered by ceil(size / stride) windows along each dimension, the last of which is number
 floor((p + padding) / stride): arrays over windows are shifted, and repeated `stride` times. Nothing
-is written where data says, so that all of it is vectors, threads and fusions like any other.
+is written where data says, so that all of it is vectors, threads and fusions like any other. Where
+too many windows cover a place, the sources are scattered to what was chosen.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from hloom.types.dtype import F32, F64, PRED, S32, DType
 from hloom.types.shape import shape, tuple_shape
 
 MOST_WINDOWS = 64
-"""Places that more windows cover are asked for by a loop (the operation itself has one)."""
+"""Places that more windows cover do not ask: what is chosen is scattered."""
 LONG_SUM = 16
 """As many terms are summed in a wider type."""
 
@@ -42,9 +43,14 @@ class SelectAndScatterExpander(Expander):
     opcodes = frozenset(["select-and-scatter"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
-        if not can_ask(i):
-            return None
         dims = i.attrs.window.dimensions
+        if not _can_choose(i):
+            return None
+        if not can_ask(i):
+            sizes = i.operands[1].shape.dims
+            if all(n == 1 for n, w in zip(sizes, dims) if not w.is_trivial):
+                return None  # one window along them: there is a kernel for that
+            return _scattered(b, i)
         if all(w.size == 1 for w in dims):
             return _spread_out(b, i)
         return asked(b, i, i.operands, dims, places(b, i.shape.dims, dims))
@@ -53,14 +59,17 @@ class SelectAndScatterExpander(Expander):
 def can_ask(i: Instruction) -> bool:
     """Whether places can ask the windows of a select-and-scatter: they are few, of static sizes,
     and what it calls is of single elements."""
+    return _can_choose(i) and prod(map(_covering, i.attrs.window.dimensions)) <= MOST_WINDOWS
+
+
+def _can_choose(i: Instruction) -> bool:
+    """Whether windows can say which place they choose, by a number."""
     x, source, _ = i.operands
     dims = i.attrs.window.dimensions
     static = all(y.shape.is_static for y in (i, x, source))
     if not static or 0 in (*x.shape.dims, *source.shape.dims) or prod(x.shape.dims) >= 1 << 31:
         return False
     if any(w.base_dilation != 1 for w in dims):
-        return False
-    if prod(_covering(w) for w in dims) > MOST_WINDOWS:
         return False
     return all(is_by_element(c) for c in i.called)
 
@@ -82,6 +91,27 @@ def _spread_out(b: Expansion, i: Instruction) -> Instruction:
         edges.append((-w.padding_low, high, w.stride - 1))
     padding = Padding.of(*edges)
     return met if padding.is_none else b.emit("pad", met, initial, padding=padding)
+
+
+def _scattered(b: Expansion, i: Instruction) -> Instruction:
+    """Windows that many places share: what each chooses is a number, where its source goes."""
+    x, source, initial = i.operands
+    total, updates = prod(x.shape.dims), prod(source.shape.dims)
+    dims = i.attrs.window.dimensions
+    every = b.reshaped(b.iota(S32, (total,)), x.shape.dims)
+    chosen = _chosen(b, i, x, source.shape.dims, every, dims)
+    result = b.emit(
+        "scatter",
+        b.spread(initial, (total,)),
+        b.reshaped(chosen, (updates, 1)),
+        b.reshaped(source, (updates,)),
+        called=(i.called[1],),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1,
+        shape=shape(i.shape.dtype, (total,)),
+    )
+    return b.reshaped(result, i.shape.dims)
 
 
 def asked(

@@ -18,7 +18,7 @@ namespace hloom {
 namespace {
 
 constexpr int64_t kColumns = 16;     // columns that are sorted together when inner > 1
-constexpr int64_t kMost = 64;        // operands of one sort
+constexpr int64_t kMost = 1024;      // operands of one sort (MOST_OPERANDS in lower/sort.py)
 constexpr int64_t kChunk = 1 << 15;  // elements of short rows that a thread takes at a time
 // Eighths of a nanosecond that an element takes for each time that its row can be halved.
 constexpr int64_t kDigitNs = 2, kCompareNs = 48;

@@ -23,15 +23,15 @@ ROUTINES = frozenset(("sort", "fft", "cholesky", "triangular-solve"))
 
 def is_done_in_place(i: Instruction, operand: int, output: Index) -> bool:
     """Whether a routine may write this result over this operand."""
+    if i.opcode == "sort":
+        own = output == ((operand,) if i.shape.is_tuple else ())
+    else:
+        own = operand == (1 if i.opcode == "triangular-solve" else 0)
     x = i.operands[operand]
-    if i.operands.count(x) != 1:
+    if not own or i.operands.count(x) != 1:  # in this order: sorts may have a thousand of both
         return False
     result = i.shape.subshape(output)
-    if x.shape.dims != result.dims or x.shape.dtype is not result.dtype:
-        return False
-    if i.opcode == "sort":
-        return output == ((operand,) if i.shape.is_tuple else ())
-    return operand == (1 if i.opcode == "triangular-solve" else 0)
+    return x.shape.dims == result.dims and x.shape.dtype is result.dtype
 
 
 def never(i: Instruction, operand: int, output: Index) -> bool:

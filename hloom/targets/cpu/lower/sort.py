@@ -26,6 +26,8 @@ from hloom.targets.cpu.lowering import (
 )
 
 STABLE = 1
+MOST_OPERANDS = 1024
+"""Arrays that the runtime's routines sort together."""
 
 
 def require_row_major(i: Instruction) -> None:
@@ -43,6 +45,9 @@ def require_row_major(i: Instruction) -> None:
 def sort(cpu: Lowering, i: Instruction) -> list[Thunk]:
     require_row_major(i)
     count = len(i.operands)
+    if count > MOST_OPERANDS:
+        why = f"has {count} operands; {MOST_OPERANDS} can be sorted together"
+        raise unsupported(i, why, "sort their keys with an iota, and gather the others by it")
     dims = i.operands[0].shape.dims
     d = i.attrs.dimensions[0] if i.attrs.dimensions else 0
     outer, n, inner = prod(dims[:d]), dims[d] if dims else 1, prod(dims[d + 1 :])
