@@ -9,13 +9,15 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hloom.base.diagnostics import ParseError, SourceLocation, UsageError
+from hloom.base.diagnostics import HloError, ParseError, SourceLocation, UsageError
 from hloom.frontends.stablehlo.recognise import (
     FORMATS,
     MAGIC,
     is_file_of_mlir,
+    is_mlir,
     is_text_of_mlir,
 )
+from hloom.ir.proto.compressed import contents, uncompressed
 
 if TYPE_CHECKING:
     from hloom.ir.module import Module
@@ -31,30 +33,46 @@ def load_file(
     replica_count: int | None = None,
     num_partitions: int | None = None,
     shapes: str = "",
+    data: bytes | None = None,
 ) -> Loaded:
     """All that is in a file: the module, and of a snapshot the arguments and the result.
 
     The counts replace those of the module where given. `shapes`, such as `f32[8,3],s32[]`, are
-    those of the arguments of StableHLO that leaves sizes open. Raises `HloError` with a place.
+    those of the arguments of StableHLO that leaves sizes open. `data` is what the file holds, where
+    it has been read already. Raises `HloError` with a place.
     """
-    if shapes and not is_file_of_mlir(path):
+    data = contents(Path(path), data) if data or Path(path).is_file() else None
+    of_mlir = is_file_of_mlir(path) or (data is not None and is_mlir(data))  # whatever it is called
+    if shapes and not of_mlir:
         raise UsageError(
             f"{path}: shapes are given for StableHLO, which may leave sizes open", rule="dynamic"
         )
-    if is_file_of_mlir(path):
+    if of_mlir:
         from hloom.frontends.stablehlo import files
 
-        loaded = files.load(path, files.shapes_of_text(shapes))
+        data = contents(Path(path)) if data is None else data
+        loaded = files.load_bytes(data, str(path), files.shapes_of_text(shapes))
         loaded.module.replica_count = replica_count or loaded.module.replica_count
         loaded.module.num_partitions = num_partitions or loaded.module.num_partitions
         return loaded
     from hloom.ir.proto.files import load
 
-    return load(path, replica_count=replica_count, num_partitions=num_partitions)
+    return load(path, replica_count=replica_count, num_partitions=num_partitions, data=data)
 
 
 def load_bytes(data: bytes, file: str | None = None) -> Loaded:
     """All that is in the bytes of a file without a name, such as standard input."""
+    from hloom.ir.proto.foreign import foreign
+
+    data = uncompressed(data, file or "what was given")
+    try:
+        return _loaded(data, file)
+    except HloError as error:
+        # As of files: only what is no module is asked what else it is.
+        raise foreign(data, file or "") or error from error
+
+
+def _loaded(data: bytes, file: str | None) -> Loaded:
     from hloom.ir.proto.files import load_text
     from hloom.ir.proto.kinds import load_binary, load_text_proto
 

@@ -51,9 +51,9 @@ class Source:
             data = None
 
         def read() -> Module:
-            from hloom.ir.proto.files import load
+            from hloom.frontends.files import load_file
 
-            return load(path, data=data).module
+            return load_file(path, data=data).module
 
         return Source(read, data, "".join(path.suffixes[-2:]).lower())
 

@@ -22,7 +22,7 @@ from hloom.tools.terminal import (
     write_json,
 )
 
-TEXT = (".hlo", ".txt", ".hlo.gz", ".txt.gz")
+TEXT = tuple([x + c for x in (".hlo", ".txt") for c in ("", ".gz", ".xz", ".bz2")])
 SNAPSHOTS = ("snapshot", "unoptimized-snapshot", "custom-snapshot")
 
 
@@ -69,8 +69,8 @@ def convert(
     """Write a program in another form: text, HloModuleProto, HloProto, a snapshot, StableHLO.
 
     OUT appears whole or not at all. .hlo and .txt are text, .pb is a binary proto, .pbtxt and
-    .textproto are the text of one, .mlir and .mlirbc are StableHLO; .gz behind compresses. OUT - is
-    standard output.
+    .textproto are the text of one, .mlir and .mlirbc are StableHLO; .gz, .xz or .bz2 behind
+    compresses. OUT - is standard output.
 
     [bold]Examples[/bold]
 

@@ -68,8 +68,8 @@ def application(words: Sequence[str] = ()) -> typer.Typer:
         name="hloom",
         help="Read, check, evaluate, rewrite, compile and run HLO programs.\n\n"
         "A program is HLO text (.hlo, .txt), a proto or a snapshot (.pb, .pbtxt, .textproto) or "
-        "StableHLO (.mlir, .mlirbc), also with .gz behind; - is standard input. Every command has "
-        "--help with examples, and --json.",
+        "StableHLO (.mlir, .mlirbc), compressed or not, by name or by what they hold; - is "
+        "standard input. Every command has --help with examples, and --json.",
         epilog="Exit codes: 0 all is well; 1 the program is wrong, or a check found a difference; "
         "2 the command line is wrong; 3 a bug of hloom; 130 interrupted; 141 nobody reads the "
         "output.",

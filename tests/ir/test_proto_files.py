@@ -1,6 +1,8 @@
 """Files and snapshots: every form by every name, log prefixes, safe writing."""
 
+import bz2
 import gzip
+import lzma
 import os
 import stat
 
@@ -286,7 +288,6 @@ def test_text_is_saved_with_all_its_constants(module, tmp_path):
         ("m.pkl", b"\x80\x05\x95", "a Python pickle", "StableHLO"),
         ("m.pb", b"\x80\x04\x95", "a Python pickle", "StableHLO"),
         ("x.npz", b"PK\x03\x04", "an archive of numpy arrays", "--inputs"),
-        ("m.hlo", b"\x1f\x8b\x08", "compressed by gzip", "hlo.gz"),
         ("m.hlo", "HloModule m".encode("utf-16"), "UTF-16 text", "UTF-8"),
         ("m.txt", b"{ lambda ; a:f32[]. let in (a,) }", "a jaxpr", "as_text"),
         ("m.hlo", b"<!DOCTYPE html><html>", "a web page or picture", "dumped beside"),
@@ -299,6 +300,64 @@ def test_a_file_that_is_no_module_is_named_for_what_it_is(name, data, what, hint
         load(tmp_path / name)
     assert caught.value.rule == "no-module"
     assert hint in (caught.value.hint or "")
+
+
+COMPRESSORS = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+
+
+@pytest.mark.parametrize("inner", [".hlo", ".pb", ".pbtxt", ".txt"])
+@pytest.mark.parametrize("outer", COMPRESSORS)
+def test_what_is_compressed_is_read_under_any_name(module, tmp_path, inner, outer):
+    save(module, tmp_path / f"a{inner}{outer}")
+    save(module, tmp_path / f"b{inner}")
+    plain = (tmp_path / f"b{inner}").read_bytes()
+    assert (tmp_path / f"a{inner}{outer}").read_bytes() != plain
+    (tmp_path / f"c{inner}").write_bytes(COMPRESSORS[outer](plain))
+    for name in (f"a{inner}{outer}", f"c{inner}"):
+        assert text_of(load(tmp_path / name).module) == text_of(module)
+        assert text_of(hloom.load(tmp_path / name)) == text_of(module)
+    assert text_of(hloom.load_bytes(COMPRESSORS[outer](plain)).module) == text_of(module)
+
+
+def test_what_compressors_wrote_and_cannot_be_undone_is_said(module, tmp_path):
+    path = tmp_path / "a.hlo"
+    path.write_bytes(b"\x28\xb5\x2f\xfd\x04\x58")
+    for read in (load, hloom.load, lambda p: hloom.load_bytes(p.read_bytes(), str(p))):
+        with pytest.raises(UsageError, match=r"a\.hlo: compressed by zstd") as caught:
+            read(path)
+        assert caught.value.hint == "undo it first: zstd -d"
+    with pytest.raises(UsageError, match=r"does not compress \.zst"):
+        save(module, tmp_path / "b.hlo.zst")
+    for compress in COMPRESSORS.values():
+        path.write_bytes(compress(b"HloModule m" * 99)[:-9])
+        with pytest.raises(UsageError, match=r"cannot read .*a\.hlo: "):
+            load(path)
+    path = tmp_path / "c.hlo.xz"
+    path.write_text(TEXT)
+    with pytest.raises(UsageError, match=r"not compressed, as \.xz says"):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["a.bin", "a", "step.hlo.1", "a.md", "a.dump.bin"])
+def test_a_file_of_any_name_is_read_by_what_it_holds(module, tmp_path, name):
+    path = tmp_path / name
+    for data in (TEXT.encode(), module_to_bytes(module), gzip.compress(TEXT.encode())):
+        path.write_bytes(data)
+        assert text_of(load(path).module) == text_of(module)
+        assert text_of(hloom.load(path)) == text_of(module)
+    path.write_text("HloModule m\nENTRY e { junk }")
+    with pytest.raises(ParseError):
+        hloom.load(path)
+    for other in (b"# A page\n\nof text\n", b"", b"\xff\x01"):
+        path.write_bytes(other)
+        with pytest.raises(UsageError, match="unknown extension"):
+            hloom.load(path)
+
+
+def test_bytes_without_a_name_are_named_for_what_they_are():
+    for data, what in ((b"\x7fELF\x02", "machine code"), (b'{"a": 1}', "JSON")):
+        with pytest.raises(UsageError, match=f"{what}, not a module of HLO"):
+            hloom.load_bytes(data)
 
 
 def test_a_folder_is_told_from_a_file(tmp_path):

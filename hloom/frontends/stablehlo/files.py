@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from hloom.base.diagnostics import UsageError
 from hloom.frontends.stablehlo.recognise import BYTECODE, FORMATS, MAGIC, extension_of
 from hloom.ir.module import Module
+from hloom.ir.proto.compressed import compressed
 from hloom.ir.proto.files import Loaded, write_whole
 from hloom.types.shape import Shape
 from hloom.types.text import shape_from_text
@@ -26,19 +25,6 @@ def shapes_of_text(text: str) -> tuple[Shape, ...]:
     if not text.strip():
         return ()
     return tuple(shape_from_text(part, default_layouts=True) for part in _COMMA.split(text))
-
-
-def load(path: str | os.PathLike[str], shapes: Sequence[Shape] = ()) -> Loaded:
-    """The module in a file, in text or in bytecode, whatever its extension says."""
-    name = Path(path)
-    try:
-        data = name.read_bytes()
-        if name.suffix.lower() == ".gz":
-            data = gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot read {path}: {why}") from None
-    return load_bytes(data, str(path), shapes)
 
 
 def load_bytes(data: bytes, file: str | None = None, shapes: Sequence[Shape] = ()) -> Loaded:
@@ -79,7 +65,7 @@ def save(module: Module, path: str | os.PathLike[str], format: str | None = None
     if format not in FORMATS or (format == "stablehlo") == is_binary:
         raise UsageError(f"{path}: a file with this extension does not hold the format {format}")
     data = file_bytes(module, format)
-    write_whole(name, gzip.compress(data, mtime=0) if name.suffix.lower() == ".gz" else data)
+    write_whole(name, compressed(data, name))
 
 
 def file_bytes(module: Module, format: str) -> bytes:

@@ -17,15 +17,25 @@ _STARTS = re.compile(
 )
 
 
+COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+"""As `ir/proto/compressed.py` has them, which is not imported for programs that are not."""
+
+
 def extension_of(path: str | os.PathLike[str]) -> str:
-    """In small letters, without a .gz behind it."""
+    """In small letters, without that of a compressor behind it."""
     stem, extension = os.path.splitext(os.fspath(path).lower())
-    return os.path.splitext(stem)[1] if extension == ".gz" else extension
+    return os.path.splitext(stem)[1] if extension in COMPRESSED else extension
 
 
 def is_file_of_mlir(path: str | os.PathLike[str]) -> bool:
     """Whether a file's extension says MLIR."""
     return extension_of(path) in (*TEXT, *BYTECODE)
+
+
+def is_mlir(data: bytes) -> bool:
+    """Whether the bytes of a file are MLIR, in text or bytecode."""
+    start = data[:4096].removeprefix(b"\xef\xbb\xbf")
+    return start.startswith(MAGIC) or is_text_of_mlir(start.decode("latin-1"))
 
 
 def is_text_of_mlir(text: str) -> bool:

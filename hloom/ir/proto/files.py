@@ -8,11 +8,9 @@ there is one: most files are text.
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +19,7 @@ from typing import IO, TYPE_CHECKING
 
 from hloom.base.diagnostics import HloError, ProtoError, UsageError
 from hloom.ir.module import Module
+from hloom.ir.proto.compressed import compressed, contents, uncompressed, without_compression
 from hloom.ir.text.options import PrintOptions
 from hloom.types.literal import Literal
 
@@ -35,7 +34,7 @@ EXTENSIONS = {
     ".pbtxt": TEXT_PROTO,
     ".textproto": TEXT_PROTO,
 }
-"""What a file with this extension holds; `.gz` behind it is undone first."""
+"""What a file with this extension holds; `.gz` and its like behind it are undone first."""
 MLIR = (".mlir", ".stablehlo", ".mhlo", ".mlirbc")
 """Extensions of files that the front end for StableHLO reads and writes, not this file."""
 FORMATS = ("text", "proto", "hlo-proto", "snapshot", "unoptimized-snapshot", "custom-snapshot")
@@ -76,13 +75,13 @@ def load(
     """The module in a file, in whatever form, with the counts replaced where given.
 
     `data` is what the file holds, where it has been read already.
-    `UsageError` for a file that cannot be opened or has an unknown extension, `ParseError` and
-    `ProtoError` for one whose content is broken.
+    `UsageError` for a file that cannot be opened, or has an unknown extension and holds nothing
+    that is known; `ParseError` and `ProtoError` for one whose content is broken.
     """
     path = Path(path)
-    data = _contents(path) if data is None else data
+    data = _contents(path) if data is None else uncompressed(data, str(path))
     try:
-        loaded = _loaded(data, form_of(path), str(path))
+        loaded = _loaded(data, _form(path, data), str(path))
     except HloError as error:
         from hloom.ir.proto.foreign import foreign
 
@@ -102,27 +101,33 @@ def _contents(path: Path) -> bytes:
         from hloom.ir.proto.foreign import foreign_folder
 
         raise foreign_folder(path)
+    if not path.exists():
+        form_of(path)  # a wrong name is said before a missing file
+    return contents(path)
+
+
+def _form(path: Path, data: bytes) -> str:
+    """The form of a file by its extension; of an unknown one by what the file holds."""
     try:
-        if not path.exists():
-            form_of(path)  # a wrong name is said before a missing file
-        data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
-    except (OSError, EOFError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot read {path}: {why}") from None
+        return form_of(path)
+    except UsageError:
+        if _LOOKS_LIKE_TEXT.match(data):
+            return TEXT
+        if b"\0" in data[:4096]:
+            return BINARY
+        raise
 
 
 def form_of(path: Path) -> str:
     """`text`, `binary` or `text-proto`, by the extension; `UsageError` for an unknown one."""
-    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    extension = name.suffix.lower()
+    extension = without_compression(path).suffix.lower()
     known = ", ".join((*EXTENSIONS, *MLIR))
     if extension in MLIR:
         raise UsageError(f"{path}: StableHLO is not a form of HLO", rule="extension")
     if extension not in EXTENSIONS:
         raise UsageError(
             f"{path}: unknown extension {extension!r}",
-            hint=f"known extensions: {known} (also with .gz behind)",
+            hint=f"known extensions: {known} (also with .gz, .xz or .bz2 behind)",
             rule="extension",
         )
     return EXTENSIONS[extension]
@@ -193,7 +198,7 @@ def save(
     if (format == "text") != (form == TEXT):
         raise UsageError(f"{path}: a file with this extension does not hold the format {format}")
     data = file_bytes(module, format, form, snapshot=snapshot)
-    write_whole(path, gzip.compress(data, mtime=0) if path.suffix.lower() == ".gz" else data)
+    write_whole(path, compressed(data, path))
 
 
 def file_bytes(

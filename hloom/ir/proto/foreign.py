@@ -25,7 +25,6 @@ _NAMES = (
 )
 _BYTES = (
     (rb"\x7fELF|\xcf\xfa\xed\xfe|!<arch>", "machine code"),
-    (rb"\x1f\x8b", "compressed by gzip"),
     (rb"\x93NUMPY", "an array of numpy"),
     (rb"PK\x03\x04", "a zip archive"),
     (rb"\x89PNG|\xff\xd8\xff|GIF8|%PDF", "a picture or a document"),
@@ -52,7 +51,6 @@ _HINTS = {
     "machine code": "run a program that hloom saved with hloom.load_compiled",
     "LLVM": "give the HLO that it was made from",
     "bitcode": "give the HLO that it was made from",
-    "compressed": "give it the extension .gz behind its own, such as step.hlo.gz",
     "an ar": "give it to `hloom run` or `hloom eval` as --inputs of a program",
     "a TensorFlow": "load it with TensorFlow, and compile a function: hloom.tensorflow.jit(f)",
     "a part of a TensorFlow": "load the folder with TensorFlow, and use hloom.tensorflow.jit(f)",
