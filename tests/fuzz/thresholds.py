@@ -38,7 +38,8 @@ NO_SIZES: dict[str, str] = {
     "codegen.gemm_skinny": "ALONG_RUN ALONG_FEW_RUN FEW_SUMS MOST_FINISHED",
     "passes.expand.async_simplifier": "FUNCTION_OPERATIONS",
     "passes.expand.dynamic_values": "MOST",
-    "passes.expand.grouped_rows": "LEAST_TILE MOST_ROWS",
+    "passes.expand.grouped_rows": "LEAST_TILE MOST_COMPARED MOST_ROWS",
+    "passes.expand.ragged_dot_expander": "MOST_LOOPED MOST_WRITTEN",
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
     "codegen.columns": "MODERATE",
     "codegen.depthwise_shape": "MOST_SCRATCH_SHARE MOST_TAPS STEPS_PER_UNIT",
@@ -70,6 +71,7 @@ NO_SIZES: dict[str, str] = {
     "passes.normalize.while_loop_invariant_code_motion": "FEW",
     "passes.normalize.while_loop_unroller": "FEW",
     "passes.simplify.algebra.folds": "MOST_PIECES",
+    "targets.cpu.lower.sort": "MOST_OPERANDS",
     "targets.cpu.lower.views": "MOST_PARTS",
     "targets.cpu.lower.loop_steps": "LONG_NS LEAST_STEPS MOST_STEPS MOST_INSTRUCTIONS",
 }
@@ -135,7 +137,7 @@ _SIZES: dict[str, dict[str, str]] = {
         "MOST_WINDOWS": "dimension",
         "LONG_SUM": "dimension",
     },
-    "passes.expand.sliding_window_rewriter": {"LONG": "dimension"},
+    "passes.expand.sliding_window_rewriter": {"LONG": "dimension", "LONG_DILATED": "dimension"},
     "passes.expand.split_k_rewriter": {
         "MOST_VECTORS": "dimension",
         "LEAST_DEPTH": "dimension",

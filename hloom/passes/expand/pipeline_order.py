@@ -51,6 +51,7 @@ from hloom.passes.expand.stochastic_convert_decomposer import StochasticConvertD
 from hloom.passes.expand.zero_sized_hlo_elimination import ZeroSizedHloElimination
 from hloom.passes.layout.transpose_propagation import TransposePropagation
 from hloom.passes.normalize.conditional_to_select import ConditionalToSelect
+from hloom.passes.normalize.dot_broadcast_sinking import DotBroadcastSinking
 from hloom.passes.normalize.dot_result_order import DotResultOrder
 from hloom.passes.normalize.gather_simplifier import GatherSimplifier
 from hloom.passes.normalize.reshape_mover import ReshapeMover
@@ -111,6 +112,7 @@ EXPANSION: tuple[Pass, ...] = (
     SortSimplifier(),
     GatherSimplifier(),
     ScatterSimplifier(),
+    DotBroadcastSinking(),  # before canonical forms join what is equal and what differs
     TransposeFolding(),  # before canonical forms, which take any numbers apart
     ConvolutionCanonicalization(),  # may leave dots
     TransposeFolding(fold_convolutions=False),  # into those dots
