@@ -61,6 +61,27 @@ def test_types_are_kept_and_what_is_no_tensor_is_part_of_the_program():
         compiled(x, 4, None, scale=0.5)
 
 
+class Frequencies(torch.nn.Module):
+    """What JAX's rules of types, unlike PyTorch's, make f64."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = torch.nn.Linear(15, 4)
+
+    def forward(self, x, i):
+        waves = (x[..., None] * 2.0 ** torch.arange(5.0)).flatten(-2).sin()
+        return self.last(waves), i / 3, x ** i[:1]
+
+
+def test_values_have_the_types_that_pytorch_gives_them():
+    x, i = torch.randn(4, 3), torch.arange(4)
+    model = Frequencies().eval()
+    dots = [y for y in hloom.torch.lower(model, x, i).entry.instructions if y.opcode == "dot"]
+    assert {y.shape.dtype.name for y in dots} == {"f32"}
+    for found, wanted in zip(hloom.torch.compile(model, x, i)(x, i), model(x, i), strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
 def test_recurrent_networks_and_attention_on_their_own():
     x = torch.randn(2, 5, 8)
     lstm = torch.nn.LSTM(8, 4, num_layers=2, batch_first=True, bidirectional=True).eval()

@@ -11,6 +11,7 @@ runs along the right dimension is for `attention_form.py` to say.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hloom.analysis.fusible import POINT, role
 from hloom.ir.instruction import Instruction
@@ -40,6 +41,8 @@ class Attention:
     """Which operand of the second dot the probabilities are."""
     floors: tuple[Instruction, ...]
     """What the maximum is compared with before it is subtracted."""
+    total_floors: tuple[Instruction, ...]
+    """What the sum is compared with before it divides."""
     members: tuple[Instruction, ...]
     """Everything from the first dot to the second, operands first, both included; with masks that
     are computed from nothing but constants."""
@@ -61,11 +64,10 @@ def attention_pattern(output: Instruction) -> Attention | str:
         division = through(x, PASSING)
         if division.opcode != "divide":
             continue
-        softmax = _softmax(division)
+        softmax = softmax_of(division)
         if isinstance(softmax, str):
             why = softmax
             continue
-        masked, maximum, total, floors = softmax
         inside = _members(output, side)
         if isinstance(inside, str):
             return inside
@@ -75,13 +77,14 @@ def attention_pattern(output: Instruction) -> Attention | str:
             return f"the scores come from {len(dots)} dots"
         return Attention(
             dots[0],
-            masked,
-            maximum,
-            total,
+            softmax.masked,
+            softmax.maximum,
+            softmax.total,
             division,
             output,
             side,
-            tuple(floors),
+            softmax.floors,
+            softmax.total_floors,
             tuple(members),
             frozenset(dependent),
         )
@@ -95,34 +98,53 @@ def through(x: Instruction, opcodes: frozenset[str]) -> Instruction:
     return x
 
 
-def _softmax(
-    division: Instruction,
-) -> tuple[Instruction, Instruction, Instruction, list[Instruction]] | str:
-    """What the softmax is of, its maximum and its sum, and what bounds the maximum."""
+class Softmax(NamedTuple):
+    """What a softmax is made of."""
+
+    masked: Instruction
+    """What it is of."""
+    maximum: Instruction
+    total: Instruction
+    floors: tuple[Instruction, ...]
+    """What the maximum is compared with before it is subtracted."""
+    total_floors: tuple[Instruction, ...]
+    """What the sum is compared with before it divides."""
+
+
+def softmax_of(division: Instruction) -> Softmax | str:
+    """The softmax that ends with a division; a text says why it is none."""
     e = through(division.operands[0], PASSING)
-    total = through(division.operands[1], SPREADING)
+    total, total_floors = _floored(division.operands[1])
     if e.opcode != "exponential":
         return "what is divided is no exponential"
-    if not _is_fold(total, "add") or through(total.operands[0], PASSING) is not e:
+    if not is_fold(total, "add") or through(total.operands[0], PASSING) is not e:
         return "it is not divided by its sum"
     difference = through(e.operands[0], PASSING)
     if difference.opcode != "subtract":
         return "no maximum is subtracted"
     masked = difference.operands[0]
-    maximum = through(difference.operands[1], SPREADING)
-    floors: list[Instruction] = []
-    if maximum.opcode == "maximum":  # with a least value, against rows that are masked whole
-        folds = [through(x, SPREADING) for x in maximum.operands]
-        maximum = next((x for x in folds if x.opcode == "reduce"), maximum)
-        floors = [x for x in folds if x is not maximum]
-    if not _is_fold(maximum, "maximum"):
+    maximum, floors = _floored(difference.operands[1])
+    if not is_fold(maximum, "maximum"):
         return "what is subtracted is no maximum"
     if through(maximum.operands[0], PASSING) is not through(masked, PASSING):
         return "the maximum is of something else"
-    return masked, maximum, total, floors
+    return Softmax(masked, maximum, total, floors, total_floors)
 
 
-def _is_fold(x: Instruction, by: str) -> bool:
+def _floored(x: Instruction) -> tuple[Instruction, tuple[Instruction, ...]]:
+    """A fold, and what it is compared with from above: a least value of rows masked whole."""
+    x, floors = through(x, SPREADING), []
+    while x.opcode == "maximum":
+        sides = [through(y, SPREADING) for y in x.operands]
+        below = next((y for y in sides if y.opcode in ("reduce", "maximum")), None)
+        if below is None:
+            break
+        floors += [y for y in sides if y is not below]
+        x = below
+    return x, tuple(floors)
+
+
+def is_fold(x: Instruction, by: str) -> bool:
     """Whether it is a reduce by one operation of its two parameters."""
     if x.opcode != "reduce" or not x.shape.is_array:
         return False

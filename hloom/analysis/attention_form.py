@@ -44,6 +44,8 @@ class AttentionForm:
     """Where the value of the softmax is for a batch element, row and key."""
     floor: float
     """The least maximum: what the fold of the maximum begins with."""
+    least_total: float
+    """What the sum of exponentials is kept above; 0 for nothing."""
 
     @property
     def depth(self) -> int:
@@ -97,6 +99,9 @@ def attention_form(attention: Attention) -> AttentionForm | str:
     floor = _floor(attention)
     if isinstance(floor, str):
         return floor
+    least_totals = [_scalar(x) for x in attention.total_floors]
+    if any(x is None or not 0 <= x < inf for x in least_totals):
+        return "a least sum that is no positive constant"
     return AttentionForm(
         attention,
         *sizes,
@@ -104,6 +109,7 @@ def attention_form(attention: Attention) -> AttentionForm | str:
         attention.values_side == 0,
         maps[attention.masked],
         floor,
+        max([x for x in least_totals if x is not None], default=0.0),
     )
 
 

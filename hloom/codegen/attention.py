@@ -364,6 +364,8 @@ class AttentionWriter(Finish):
         def row(r: Affine) -> None:
             at = tile.times(tiling.height).plus(r)
             total = b.load(self.total, e.scalar(at))
+            if self.form.least_total:
+                total = b.binary("maximum", total, b.constant(F32, self.form.least_total))
 
             def columns(j: Affine) -> tuple[Value, ...]:
                 e.tile = (width,) if width > 1 else ()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hloom.torch.tensors import dtype_of
+
 Function = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 """From the values of the model and the arguments to what buffers are to be, and the results."""
 
@@ -23,7 +25,6 @@ def as_function(torch: Any, exported: Any) -> tuple[list[str], list[Any], list[i
     """The names of the model's values, these, the numbers of those that it writes to, and the
     function; of a graph in core operations."""
     from torchax import decompositions  # pyright: ignore[reportMissingImports]
-    from torchax.export import JaxInterpreter  # pyright: ignore[reportMissingImports]
 
     exported = exported.run_decompositions(decompositions.DECOMPOSITIONS)
     for node in exported.graph.nodes:
@@ -43,10 +44,36 @@ def as_function(torch: Any, exported: Any) -> tuple[list[str], list[Any], list[i
     def function(state: Sequence[Any], arguments: Sequence[Any]) -> Sequence[Any]:
         own = iter(arguments)
         values = [next(own) if k is None else state[k] for k in order]
-        interpreter = JaxInterpreter(exported.graph_module)
+        interpreter = _interpreter(torch, exported.graph_module)
         return interpreter.run(*values, enable_io_processing=False)
 
     return names, [known[name] for name in [*names, *lifted]], written, function
+
+
+def _interpreter(torch: Any, graph: Any) -> Any:
+    """Runs a graph in JAX, each of its values in the type that PyTorch gives it: JAX's rules are
+    others, by which `2.0 ** x` and what follows from it would be f64 where x is f32."""
+    from torchax.export import JaxInterpreter  # pyright: ignore[reportMissingImports]
+
+    class Interpreter(JaxInterpreter):
+        def run_node(self, n: Any) -> Any:
+            value, meant = super().run_node(n), n.meta.get("val")
+            if n.op != "call_function":
+                return value
+            if not isinstance(value, (tuple, list)):
+                return _typed(torch, value, meant)
+            whole = meant if isinstance(meant, (tuple, list)) else [None] * len(value)
+            return type(value)(_typed(torch, x, m) for x, m in zip(value, whole, strict=True))
+
+    return Interpreter(graph)
+
+
+def _typed(torch: Any, value: Any, meant: Any) -> Any:
+    """An array in the type of the tensor that PyTorch has there; as it is where it has none."""
+    if not isinstance(meant, torch.Tensor) or not hasattr(value, "astype"):
+        return value
+    of = dtype_of(meant.dtype)
+    return value if value.dtype == of else value.astype(of)
 
 
 def _place(torch: Any, spec: Any, places: dict[str, int]) -> int | None:

@@ -39,6 +39,7 @@ def module(
     of: str = "f32",
     mask: str = "",
     floor: str = "",
+    least_total: str = "",
     values_first: bool = False,
 ) -> str:
     """Softmax of the scores of `m` rows and `n` keys of depth `d`, times values of `c` columns."""
@@ -50,6 +51,11 @@ def module(
         bounded = f"""%floor = {of}[] constant({floor})
   %floors = {rows} broadcast(%floor), dimensions={{}}
   %m = {rows} maximum(%floors, %most)"""
+    total = f"%z = {rows} copy(%n)"
+    if least_total:
+        total = f"""%least = {of}[] constant({least_total})
+  %leasts = {rows} broadcast(%least), dimensions={{}}
+  %z = {rows} maximum(%n, %leasts)"""
     left, right = ("%v", "%p") if values_first else ("%p", "%v")
     contracted = (1, key) if values_first else (key, 1)
     after = f"{of}[{b},{c},{m}]" if values_first else f"{of}[{b},{m},{c}]"
@@ -74,7 +80,8 @@ rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
   %t = {shape} subtract(%s, %ms)
   %e = {shape} exponential(%t)
   %n = {rows} reduce(%e, %zero), dimensions={{{key}}}, to_apply=%sum
-  %ns = {shape} broadcast(%n), dimensions={{0,{row}}}
+  {total}
+  %ns = {shape} broadcast(%z), dimensions={{0,{row}}}
   %p = {shape} divide(%e, %ns)
   ROOT %o = {after} dot({left}, {right}), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, \
 lhs_contracting_dims={{{contracted[0]}}}, rhs_contracting_dims={{{contracted[1]}}}
@@ -103,6 +110,22 @@ def test_sizes(size: tuple[int, int, int, int, int], isa: str) -> None:
     text = module(*size)
     assert fused(text)
     agrees(text, "f32", isa)
+
+
+@pytest.mark.parametrize("of", ["f32", "bf16"])
+def test_rows_that_are_masked_whole_are_zero(of: str) -> None:
+    """Where maximum and sum are kept above what such a row has."""
+    text = module(2, 301, 519, 16, 24, of=of, mask="bias", floor="-1e38", least_total="0.5")
+    assert fused(text)
+    rng = np.random.default_rng(0)
+    shapes = [(2, 301, 16), (2, 519, 16), (2, 519, 24)]
+    bias = np.where(rng.random((301, 519)) < 0.5, 0, -np.inf)
+    bias[[0, 7, 300]] = -np.inf
+    given = [hloom.Literal.of(rng.normal(size=n), of) for n in shapes]
+    out = np.asarray(hloom.compile(text)(*given, hloom.Literal.of(bias, of)), np.float32)
+    assert not out[:, [0, 7, 300]].any() and np.isfinite(out).all() and out[:, 1].all()
+    if of == "f32":
+        agrees(text, of)
 
 
 @pytest.mark.parametrize("size", [(12, 129, 257, 32, 40), (2, 301, 519, 32, 40)], ids=str)

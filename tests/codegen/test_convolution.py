@@ -54,6 +54,15 @@ FORWARD = {
         "size=3x3 pad=1_1x1_1 rhs_reversal=1x1",
         NHWC,
     ),
+    "filter, short rows": ("3,9,11,1", "5,5,1,6", "3,9,11,6", "size=5x5 pad=2_2x2_2", NHWC),
+    "filter, rows of 8": ("2,8,8,1", "3,3,1,8", "2,8,8,8", "size=3x3 pad=1_1x1_1", NHWC),
+    "filter of 2, strided": (
+        "2,7,33,2",
+        "3,3,2,4",
+        "2,4,17,4",
+        "size=3x3 stride=2x2 pad=1_1x1_1",
+        NHWC,
+    ),
     "one": ("2,6,5,30", "1,1,30,19", "2,6,5,19", "size=1x1", NHWC),
     "one, strided": ("2,6,5,30", "1,1,30,19", "2,3,3,19", "size=1x1 stride=2x2", NHWC),
     "channels first": (

@@ -63,11 +63,26 @@ def test_lines(n: int, taps: int, low: int, high: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "features, outputs", [(1, 2), (1, 7), (1, 8), (1, 9), (3, 3), (4, 4), (2, 8), (16, 1), (17, 1)]
+    "features, outputs", [(1, 2), (1, 7), (1, 8), (1, 9), (3, 3), (4, 2), (2, 4), (4, 4), (2, 5)]
 )
 def test_features(features: int, outputs: int) -> None:
     text = line(201, 7, features, outputs, low=3, high=3)
-    assert is_filter(text) == (outputs <= 8 and features * outputs <= 16)
+    few = features * outputs <= 9 and max(features, outputs) <= 4
+    assert is_filter(text) == (outputs <= 8 if features == 1 else few)
+    agrees(text, "f32")
+
+
+@pytest.mark.parametrize("n, features, outputs", [(8, 1, 6), (7, 1, 6), (16, 2, 2), (15, 2, 2)])
+def test_short_rows(n: int, features: int, outputs: int) -> None:
+    text = line(n, 3, features, outputs, low=1, high=1)
+    assert is_filter(text) == (n >= 8 * features)
+    agrees(text, "f32")
+
+
+@pytest.mark.parametrize("n", [1023, 1024])
+def test_long_rows_have_more_pairs(n: int) -> None:
+    text = line(n, 7, 4, 4, low=3, high=3)
+    assert is_filter(text) == (n >= 1024)
     agrees(text, "f32")
 
 
@@ -105,7 +120,7 @@ def test_other_vectors(isa: str) -> None:
         picture(33, 70, "3x3", "1,8", "17,35", "stride=2x2 pad=1_1x1_1"),
         picture(20, 90, "3x3", "2,2", "16,86", "rhs_dilate=2x2"),
         picture(20, 40, "3x3", "1,1", "39,40", "pad=1_1x1_1 lhs_dilate=2x1"),
-        picture(20, 40, "3x3", "4,4", "20,40", "pad=1_1x1_1 rhs_reversal=1x1"),
+        picture(20, 40, "3x3", "3,3", "20,40", "pad=1_1x1_1 rhs_reversal=1x1"),
         picture(1, 500, "1x31", "1,1", "1,500", "pad=0_0x15_15"),
     ],
 )

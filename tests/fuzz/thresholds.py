@@ -122,6 +122,8 @@ _SIZES: dict[str, dict[str, str]] = {
     "codegen.product": {"FEW_COLUMNS": "dimension"},
     "codegen.product_convolution": {
         "FEW_ROWS": "dimension",
+        "FILTER_FEATURES": "dimension",
+        "FILTER_LONG_ROW": "dimension",
         "FILTER_OUTPUTS": "dimension",
         "FILTER_PAIRS": "dimension",
         "FILTER_ROW": "dimension",

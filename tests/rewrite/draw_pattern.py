@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isinf
 from random import Random
 from typing import Any
 
@@ -25,6 +26,9 @@ SAME_TYPE = frozenset(
     "add subtract multiply divide remainder power maximum minimum and or xor compare "
     "shift-left shift-right-logical shift-right-arithmetic".split()
 )
+
+
+JOINED = Pattern(frozenset(["concatenate"]))
 
 
 class CannotDraw(Exception):
@@ -68,6 +72,8 @@ class Drawing:
     def constant(self, value: float, wanted: Shape) -> Instruction:
         if value < 0 and (wanted.dtype.is_unsigned_int or wanted.dtype.is_pred):
             raise CannotDraw
+        if isinf(value) and not (wanted.dtype.is_floating and wanted.dtype.has_infinity):
+            raise CannotDraw
         scalar = Literal.of(value, wanted.dtype)
         made = self.into.add("constant", literal=scalar, shape=scalar.shape)
         if wanted.rank == 0:
@@ -83,6 +89,8 @@ class Drawing:
             return self.tuple_of_one(wanted)
         wants = self.operand_shapes(opcode, wanted, pattern)
         patterns = pattern.operands or (Pattern(),) * len(wants)
+        if opcode == "concatenate" and pattern.where is not None:
+            patterns = [self.rng.choice([Pattern(), JOINED]) for _ in wants]
         operands: list[Instruction] = []
         for p, want in zip(patterns, wants, strict=True):
             if operands and opcode in SAME_TYPE:

@@ -48,12 +48,14 @@ from hloom.passes.layout.sub_byte_normalization import SubByteNormalization, byt
 from hloom.passes.layout.weight_panels import WeightPanels
 from hloom.passes.layout.while_loop_weight_panels import WhileLoopWeightPanels
 from hloom.passes.normalize.discontinuity_rounding import DiscontinuityRounding
+from hloom.passes.normalize.masked_softmax import MaskedSoftmax
 from hloom.passes.normalize.pad_folding import PadFolding
 from hloom.passes.normalize.while_loop_fresh_stacks import WhileLoopFreshStacks
 from hloom.passes.normalize.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from hloom.passes.normalize.while_loop_product_motion import WhileLoopProductMotion
 from hloom.passes.normalize.while_loop_state_splitting import WhileLoopStateSplitting
 from hloom.passes.normalize.while_loop_unroller import WhileLoopUnroller
+from hloom.passes.normalize.window_trimmer import WindowTrimmer
 from hloom.passes.pass_ import Pass
 from hloom.passes.pipeline import FixedPoint, Pipeline
 from hloom.passes.simplify.algsimp import AlgebraicSimplifier
@@ -233,6 +235,7 @@ def cpu_pipeline(
             ),  # few opcodes are left, canonical forms
             simplification(),
             PadFolding(),  # once constants are known: windows leave zeros out, a pad makes them
+            WindowTrimmer(),  # once pads are padding: places that see nothing else go
             DilatedWindowRewriter(),  # once pads are dilations
             WhileLoopUnroller(),  # once bodies are small: short loops become fusions
             WhileLoopStateSplitting(),  # once calls are gone: steps of small systems in registers
@@ -247,6 +250,8 @@ def cpu_pipeline(
             simplification(),
             WhileLoopFreshStacks(),  # once equal values are one: each stack has memory of its own
             *libraries_for(libraries),  # before anything is made for kernels of our own
+            MaskedSoftmax(),  # before attention: scores that nothing else reads are never in memory
+            DeadCodeElimination(),
             attention_for(device),  # before its dots and reductions are cut in parts
             collective_combination(device),  # before what is around them is fused
             *taken_apart(apart),  # so that its parts are fused otherwise

@@ -8,6 +8,8 @@ from hloom.rewrite.rule import Declined, rule
 from hloom.types.casts import preserves_values
 
 x = var("x")
+MOST_JOINED = 64
+"""Arrays that are joined at once, where they were joined in two steps."""
 
 
 def _same_shape(a: Instruction, b: Instruction) -> bool:
@@ -160,6 +162,33 @@ def concatenate_empty(b: RuleBuilder, out):
     return b.like(out, *nonempty) if nonempty else out.operands[0]
 
 
+def _joins_joined(i: Instruction) -> bool:
+    return any(_is_part(o, i) for o in i.operands)
+
+
+def _is_part(o: Instruction, out: Instruction) -> bool:
+    """Whether an operand is itself joined, along the same dimension and for nothing else."""
+    return (
+        o.opcode == "concatenate"
+        and o.attrs.dimensions == out.attrs.dimensions
+        and len(o.users) == 1
+        and not o.is_root
+    )
+
+
+@rule(any_of(["concatenate"], name="out", where=_joins_joined))
+def concatenate_twice(b: RuleBuilder, out):
+    """concatenate(concatenate(x, y), z)  =>  concatenate(x, y, z)    few, inner ones of one use"""
+    parts: list[Instruction] = []
+    for o in out.operands:
+        parts += o.operands if _is_part(o, out) else [o]
+    if out.shape.is_dynamic or any(o.shape.is_dynamic for o in (*out.operands, *parts)):
+        return None
+    if len(parts) > MOST_JOINED:
+        return Declined("more arrays than one kernel is to write")
+    return b.like(out, *parts)
+
+
 @rule(m.pad(x, var("v"), name="out"))
 def pad_nothing(b: RuleBuilder, x, out):
     """pad(x, v)  =>  x    no padding anywhere"""
@@ -234,6 +263,7 @@ RULES = (
     reverse_twice,
     concatenate_one,
     concatenate_empty,
+    concatenate_twice,
     pad_nothing,
     dynamic_slice_all,
     dynamic_slice_constant,

@@ -1,6 +1,7 @@
 """Bits, comparisons, choices."""
 
 from dataclasses import replace
+from math import inf
 
 from hloom.ir.instruction import Instruction
 from hloom.rewrite.build import RuleBuilder
@@ -22,6 +23,18 @@ def _pred(i: Instruction) -> bool:
 @rule(any_of(["and", "or", "maximum", "minimum"], x, x))
 def same_twice(b: RuleBuilder, x):
     """x & x, x | x, max(x, x), min(x, x)  =>  x"""
+    return x
+
+
+@rule(m.maximum(x, constant(value=-inf)))
+def maximum_of_least(b: RuleBuilder, x):
+    """max(x, -inf)  =>  x"""
+    return x
+
+
+@rule(m.minimum(x, constant(value=inf)))
+def minimum_of_most(b: RuleBuilder, x):
+    """min(x, inf)  =>  x"""
     return x
 
 
@@ -117,6 +130,8 @@ def select_predicate(b: RuleBuilder, p, out):
 
 RULES = (
     same_twice,
+    maximum_of_least,
+    minimum_of_most,
     xor_itself,
     or_zero,
     and_zero,
