@@ -152,6 +152,11 @@ again {
   n = s32[] constant(3)
   ROOT l = pred[] compare(i, n), direction=LT
 }
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT l = pred[] compare(a, b), direction=LT
+}
 step {
   p = (s32[], f32[64], f32[64]) parameter(0)
   i = s32[] get-tuple-element(p), index=0
@@ -160,7 +165,7 @@ step {
   x = f32[64] get-tuple-element(p), index=1
   w = f32[64] get-tuple-element(p), index=2
   z = s32[] constant(0)
-  xx = f32[64] sine(x)
+  xx = f32[64] sort(x), dimensions={0}, to_apply=less  // in no kernel of a whole loop
   init_a = (s32[], f32[64]) tuple(z, xx)
   a = (s32[], f32[64]) while(init_a), condition=cond_a, body=body_a
   xw = f32[64] add(x, w)

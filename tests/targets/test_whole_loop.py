@@ -197,3 +197,46 @@ def test_what_a_nested_state_hands_on_is_not_written():
     written = {op.operands[0] for op in kernel.ops() if op.opcode == "store"}
     assert len(kernel.params) - len(written) == 1  # n stands in the argument's memory
     assert np.asarray(executable(np.int32([1, 2]), np.int32(7))).tolist() == [-1, -2]
+
+
+# Rows of two arrays, of which one is made of the other's row before, beside two scalars.
+TRACES = """HloModule m
+body { s = (s32[], f32[], f32[40,WIDE], f32[40,WIDE]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[] get-tuple-element(s), index=1
+  a = f32[40,WIDE] get-tuple-element(s), index=2
+  c = f32[40,WIDE] get-tuple-element(s), index=3
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  half = f32[] constant(0.5)
+  y = f32[] multiply(x, half)
+  spread = f32[1,WIDE] broadcast(x), dimensions={}
+  before = f32[1,WIDE] dynamic-slice(a, i, zero), dynamic_slice_sizes={1,WIDE}
+  old = f32[1,WIDE] dynamic-slice(c, j, zero), dynamic_slice_sizes={1,WIDE}
+  row = f32[1,WIDE] add(before, spread)
+  sum = f32[1,WIDE] add(old, before)
+  a.1 = f32[40,WIDE] dynamic-update-slice(a, row, j, zero)
+  c.1 = f32[40,WIDE] dynamic-update-slice(c, sum, j, zero)
+  ROOT t = (s32[], f32[], f32[40,WIDE], f32[40,WIDE]) tuple(j, y, a.1, c.1) }
+test { s = (s32[], f32[], f32[40,WIDE], f32[40,WIDE]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(39)
+  ROOT go = pred[] compare(i, n), direction=LT }
+ENTRY e { x = f32[] parameter(0)
+  a = f32[40,WIDE] parameter(1)
+  c = f32[40,WIDE] parameter(2)
+  zero = s32[] constant(0)
+  s = (s32[], f32[], f32[40,WIDE], f32[40,WIDE]) tuple(zero, x, a, c)
+  ROOT w = (s32[], f32[], f32[40,WIDE], f32[40,WIDE]) while(s), condition=test, body=body }"""
+
+
+@pytest.mark.parametrize("wide", [1, 3, 16, 17, 64, 100])
+def test_scalars_stay_in_registers_beside_several_rows(wide):
+    module = hloom.parse(TRACES.replace("WIDE", str(wide)))
+    exe = hloom.compile(module)
+    assert not [t for t in exe.program.thunks if isinstance(t, While)]
+    arguments = hloom.random_arguments(module, seed=wide)
+    expected = hloom.evaluate(module, *arguments).leaves()
+    for value, right in zip(exe(*arguments), expected, strict=True):
+        np.testing.assert_allclose(np.asarray(value), right.array, rtol=1e-5)

@@ -391,10 +391,13 @@ class _Writer:
             return
         nest = one_nest(body, device, work)
         rest = Body(body.name, body.several, body.leaves, roots, body.instructions)
+        if nest is not None and len(roots) != len(body.roots):
+            # The scalars are known by now; what is stored is still computed together.
+            nest = one_nest(rest, device, work)
+            if nest is None:
+                raise Decline("rows of several sizes beside scalars")
         place = BodyEmitter(rest, e, outputs)
-        if nest is None or len(roots) != len(body.roots):
-            if nest is not None and len(roots) > 1:
-                raise Decline("scalars beside rows")
+        if nest is None:
             write_sequence(place, device, work)
         else:
             LoopWriter(place, nest).write_here()
