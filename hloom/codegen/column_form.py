@@ -17,6 +17,8 @@ from hloom.ir.traits import RESHAPES
 
 # Fewer rows are summed as well element by element.
 LEAST_ROWS = 16
+# Columns are gone through row by row where a row has so many vectors.
+LEAST_ROW_VECTORS = 2
 # What may stand between a reduction and a result: the element stays at its place.
 STILL = opcodes(RESHAPES, also=("copy", "get-tuple-element"))
 
@@ -28,11 +30,20 @@ class ColumnForm:
     reduces: list[Instruction]
     sizes: tuple[int, ...]
     folded: tuple[int, ...]
+    apart: int = 0
+    """How many dimensions behind the folded ones are gone through one by one."""
+
+    @property
+    def kept_dims(self) -> list[int]:
+        """The dimensions of which a step has one place each."""
+        last = self.folded[-1]
+        before = [d for d in range(last) if d not in self.folded]
+        return [*before, *range(last + 1, last + 1 + self.apart)]
 
     @property
     def inner(self) -> tuple[int, ...]:
         """Sizes of the columns."""
-        return self.sizes[self.folded[-1] + 1 :]
+        return self.sizes[self.folded[-1] + 1 + self.apart :]
 
     @property
     def kinds(self) -> list[str] | None:
@@ -77,7 +88,24 @@ def column_form(body: Body, device: Device) -> ColumnForm | None:
             return None
         if shape.layout is not None and not shape.layout.is_default:
             return None
+    row = form.inner[-1] * width
+    if row >= LEAST_ROW_VECTORS * device.compute.vector_bytes and _varies_in_part(body, form):
+        form.apart = len(form.inner) - 1
     return form
+
+
+def _varies_in_part(body: Body, form: ColumnForm) -> bool:
+    """Whether what is folded is made of what is the same along some dimensions of the columns, but
+    not along all: differences of all pairs. Columns in one row, across those dimensions, would read
+    each of their elements from a place of its own."""
+    first = form.folded[-1] + 1
+    inner = {d for d in range(first, len(form.sizes)) if form.sizes[d] > 1}
+    for x in body.instructions:
+        if x.opcode == "broadcast" and x.shape.dims == form.sizes:
+            varies = inner.intersection(x.attrs.dimensions)
+            if varies and varies != inner:
+                return True
+    return False
 
 
 def reduce_inputs(x: Instruction) -> Sequence[Instruction]:

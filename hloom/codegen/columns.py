@@ -46,9 +46,8 @@ CHEAP, MODERATE = 3.0, 12.0
 
 def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     """A kernel that streams over rows and accumulates columns."""
-    inner, folded, sizes = form.inner, form.folded, form.sizes
-    kept_dims = [d for d in range(folded[-1]) if d not in folded]
-    outer = tuple([sizes[d] for d in kept_dims])
+    inner = form.inner
+    outer = tuple([form.sizes[d] for d in form.kept_dims])
     columns = prod(inner)
     width = _width(body, form, device)
     lanes = min(max(device.compute.vector_bytes // width, 1), columns)
@@ -64,7 +63,7 @@ def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
         block = -(-columns // parts // lanes) * lanes
     blocks = -(-columns // block)
     emitter = KernelEmitter(body, (prod(outer), blocks), device)
-    writer = _Columns(emitter, form, kept_dims, lanes, block)
+    writer = _Columns(emitter, form, lanes, block)
     e, b = emitter.elements, emitter.builder
     row = e.indices.scalar(b.grid_indices[0], 0, max(prod(outer) - 1, 0))
     writer.outer = e.indices.digits(row, outer)
@@ -98,13 +97,12 @@ class _Columns:
         self,
         emitter: KernelEmitter,
         form: ColumnForm,
-        kept_dims: list[int],
         lanes: int,
         block: int,
     ) -> None:
         self.emitter = emitter
         self.form = form
-        self.kept_dims = kept_dims
+        self.kept_dims = form.kept_dims
         self.lanes = lanes
         self.block = block
         self.outer: list[Affine] = []
@@ -188,7 +186,7 @@ class _Columns:
             index[d] = x
         for d, x in zip(form.folded, row):
             index[d] = x
-        index[form.folded[-1] + 1 :] = columns
+        index[len(index) - len(columns) :] = columns
         return tuple(index)
 
     # -- folding

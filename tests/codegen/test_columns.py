@@ -102,3 +102,37 @@ def test_all_blocks_are_one_code(columns):
     assert set(widths) == {widths[0], str(columns % int(widths[0]))}
     # The whole vectors and the end, each in the rows by several and in those that are left.
     assert len(widths) <= 2 * (8 + 1)
+
+PAIRS = """HloModule m
+
+fold {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}}
+
+ENTRY e {{
+  x = f32[{depth},{left}] parameter(0)
+  y = f32[{depth},{right}] parameter(1)
+  z = f32[] constant(0)
+  p = f32[{depth},{left},{right}] broadcast(x), dimensions={{0,1}}
+  q = f32[{depth},{left},{right}] broadcast(y), dimensions={{0,2}}
+  d = f32[{depth},{left},{right}] subtract(p, q)
+  s = f32[{depth},{left},{right}] multiply(d, d)
+  r = f32[{left},{right}] reduce(s, z), dimensions={{0}}, to_apply=fold
+  t = f32[{left},{right}] sqrt(r)
+  ROOT o = (f32[{left},{right}], f32[{left},{right}]) tuple(t, r)
+}}
+"""
+
+
+@pytest.mark.parametrize("depth", [16, 37])
+@pytest.mark.parametrize(
+    ("left", "right"), [(1, 700), (2, 65), (40, 33), (33, 31), (7, 32), (5, 1040), (61, 700)]
+)
+def test_differences_of_pairs_are_read_in_rows(depth: int, left: int, right: int):
+    exe, found, expected = ran(PAIRS.format(depth=depth, left=left, right=right))
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+    if right >= 32 and left > 1:
+        assert not re.search(r"= gather ", exe.as_text("kernels"))

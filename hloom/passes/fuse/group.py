@@ -177,6 +177,8 @@ class FusionGroup:
         if p.opcode in UNTURNED and self._is_turned(p, limits):
             return TURNS
         w = cost.weight(p, limits.costs)
+        if p.opcode == "transpose" and kind != OUTPUT and moves_minor(p):
+            w = max(w, ACROSS)
         if w == 0:
             return None
         if kind == OUTPUT and p in form.prologue:
@@ -312,6 +314,10 @@ class FusionGroup:
                     x = x.operands[0]
                 if x not in members and x.opcode not in ("constant", "iota"):
                     members.pop(p, None)
+
+
+ACROSS = 1.0
+"""Reading an element of another line of memory than its neighbours, in cheap operations."""
 
 
 def moves_behind(p: Instruction, moves: dict[Instruction, int]) -> int:

@@ -126,6 +126,33 @@ class RowSide:
 
 
 @dataclass(slots=True)
+class ThinSide:
+    """A reduce reads a cell: where the innermost dimension is thin (the three coordinates of pairs
+    of particles), vectors are filled in part or shuffled at every step."""
+
+    bytes: int
+    dims: tuple[int, ...]
+    least: int
+    """Fewer elements than this are thin."""
+    free: frozenset[int]
+    """The dimensions that may be innermost in any case."""
+
+    def fits(self, order: Order) -> bool:
+        inner = next((d for d in reversed(order) if self.dims[d] != 1), None)
+        if inner is None or inner in self.free:
+            return True
+        return self.dims[inner] >= min(self.least, max(self.dims))
+
+    def orders(self) -> tuple[Order, ...]:
+        """The innermost dimension first, the others as they are."""
+        inner = max(d for d, size in enumerate(self.dims) if size != 1)
+        return ((inner, *[d for d in range(len(self.dims)) if d != inner]),)
+
+
+Side = DotSide | RowSide | ThinSide
+
+
+@dataclass(slots=True)
 class Cell:
     """Leaves in one order, and where a transpose stands unless it is the right one."""
 
@@ -133,7 +160,7 @@ class Cell:
     links: dict[object, LayoutLink] = field(default_factory=dict)
     inner: list[LayoutLink] = field(default_factory=list)
     """Transposes between two leaves of the cell."""
-    sides: list[DotSide | RowSide] = field(default_factory=list)
+    sides: list[Side] = field(default_factory=list)
     fixed_orders: list[tuple[int, ...]] = field(default_factory=list)
     """Dimensions whose order among themselves means something."""
 
@@ -163,7 +190,7 @@ class OrderGraph:
         self.spreads: list[tuple[int, int, Table]] = []
         """(x, y, table): y is a broadcast of x."""
         self.wants: list[tuple[int, Order]] = []
-        self.sides: list[tuple[int, DotSide | RowSide]] = []
+        self.sides: list[tuple[int, Side]] = []
         self.keeps: list[tuple[int, tuple[int, ...]]] = []
         for c, times in self.computations.items():
             unchanged = unchanged_elements(c)

@@ -28,6 +28,7 @@ from hloom.passes.layout.dimension_orders import (
     mapped,
     without_ones,
 )
+from hloom.passes.layout.indexed_orders import reorder_gather, reorder_scatter
 from hloom.passes.layout.order_graph import FIXED, OrderGraph
 from hloom.passes.layout.order_rules import RULES, alike, pointwise
 from hloom.passes.layout.order_rules import dynamic_slice as slice_rule
@@ -37,10 +38,12 @@ from hloom.types.shape import Shape, shape, tuple_shape
 
 def reorder(g: OrderGraph, c: Computation, fired: Counter[str]) -> None:
     """Hold the values of a computation in the orders of the graph."""
-    _Reorderer(g, c, fired).run()
+    Reorderer(g, c, fired).run()
 
 
-class _Reorderer:
+class Reorderer:
+    """Rewrites the instructions of a computation one by one."""
+
     def __init__(self, g: OrderGraph, c: Computation, fired: Counter[str]) -> None:
         self.g = g
         self.c = c
@@ -55,7 +58,7 @@ class _Reorderer:
         order = c.in_order()
         root = c.root
         for i in order:
-            REWRITES.get(i.opcode, _Reorderer.as_it_was)(self, i)
+            REWRITES.get(i.opcode, Reorderer.as_it_was)(self, i)
         if root.shape.is_array:
             c.root = self.value_in(root, self.order_of_root())
         for i in reversed(order):
@@ -326,23 +329,25 @@ TURNS: dict[str, Callable[[Instruction, Order], None]] = {
     "dynamic-update-slice": _turn_starts,
 }
 
-REWRITES: dict[str, Callable[[_Reorderer, Instruction], None]] = {
+REWRITES: dict[str, Callable[[Reorderer, Instruction], None]] = {
     **{
-        opcode: _Reorderer.alike
+        opcode: Reorderer.alike
         for opcode, rule in RULES.items()
         if rule in (pointwise, alike, slice_rule) or opcode in TURNS
     },
-    "constant": _Reorderer.constant,
-    "iota": _Reorderer.iota,
-    "broadcast": _Reorderer.broadcast,
-    "transpose": _Reorderer.transpose,
-    "reshape": _Reorderer.reshape,
-    "reduce": _Reorderer.reduce,
-    "dot": _Reorderer.dot,
-    "tuple": _Reorderer.make_tuple,
-    "get-tuple-element": _Reorderer.state,
-    "while": _Reorderer.state,
-    "opt-barrier": _Reorderer.state,
-    "conditional": _Reorderer.branches,
-    "parameter": _Reorderer.parameter,
+    "constant": Reorderer.constant,
+    "iota": Reorderer.iota,
+    "broadcast": Reorderer.broadcast,
+    "transpose": Reorderer.transpose,
+    "reshape": Reorderer.reshape,
+    "reduce": Reorderer.reduce,
+    "dot": Reorderer.dot,
+    "gather": reorder_gather,
+    "scatter": reorder_scatter,
+    "tuple": Reorderer.make_tuple,
+    "get-tuple-element": Reorderer.state,
+    "while": Reorderer.state,
+    "opt-barrier": Reorderer.state,
+    "conditional": Reorderer.branches,
+    "parameter": Reorderer.parameter,
 }

@@ -19,7 +19,7 @@ from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.facts import no_dead_code
 from hloom.passes.layout.order_choice import choose_orders
 from hloom.passes.layout.order_graph import looked_at
-from hloom.passes.layout.order_rules import graph_of
+from hloom.passes.layout.order_rules import graph_of, is_reason
 from hloom.passes.layout.reorder import reorder
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace
@@ -44,7 +44,7 @@ class TransposePropagation(Pass):
         if threads and any(c.execution_thread not in threads for c in looked_at(module)):
             return PassResult()
         for _ in range(ROUNDS):
-            if not any(i.opcode == "transpose" for i in module.instructions()):
+            if not any(is_reason(i) for i in module.instructions()):
                 break
             g = graph_of(module)
             if not choose_orders(g):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from math import prod
 
 import numpy as np
 import pytest
@@ -173,6 +174,45 @@ class Program:
         s = self.add((*kept, 4), f"broadcast({scale}), dimensions={{}}")
         self.add((*kept, 4), f"multiply({d}, {s})")
 
+    def indexed(self) -> None:
+        """A gather along one or two dimensions, or one of batches; updates scattered back."""
+        x, dims = self.pick()
+        rank = len(dims)
+        placed = sorted(self.draw.sample(range(rank), self.draw.randint(1, min(2, rank))))
+        batching = placed[:1] if len(placed) == 2 and self.draw.random() < 0.4 else []
+        chosen = [d for d in placed if d not in batching]
+        batch = [dims[d] for d in batching] + [self.draw.randint(1, 3)]
+        index = f"%v{len(self.lines)}"
+        indices = tuple([*batch, len(chosen)])
+        name = f"s32[{','.join(map(str, indices))}]"
+        self.lines.append(f"  {index} = {name} iota(), iota_dimension={len(indices) - 2}")
+        window = [d for d in range(rank) if d not in placed]
+        at = self.draw.randint(0, len(window))
+        made = tuple([*[dims[d] for d in window[:at]], *batch, *[dims[d] for d in window[at:]]])
+        of = braces([k if k < at else k + len(batch) for k in range(len(window))])
+        sizes = braces([1 if d in placed else n for d, n in enumerate(dims)])
+        numbers = f"index_vector_dim={len(indices) - 1}"
+        g = self.add(
+            made,
+            f"gather({x}, {index}), offset_dims={of}, collapsed_slice_dims={braces(chosen)}, "
+            f"start_index_map={braces(chosen)}, operand_batching_dims={braces(batching)}, "
+            f"start_indices_batching_dims={braces(range(len(batching)))}, {numbers}, "
+            f"slice_sizes={sizes}",
+        )
+        self.values.pop()
+        self.add(made, f"negate({g})")
+        if self.draw.random() < 0.5:  # updates in the order of the program
+            g = self.add(made, f"reshape({self.add((prod(made),), f'reshape({g})')})")
+        self.add(
+            dims,
+            f"scatter({x}, {index}, {g}), update_window_dims={of}, "
+            f"inserted_window_dims={braces(chosen)}, "
+            f"scatter_dims_to_operand_dims={braces(chosen)}, "
+            f"input_batching_dims={braces(batching)}, "
+            f"scatter_indices_batching_dims={braces(range(len(batching)))}, {numbers}, "
+            "to_apply=%sum",
+        )
+
     def convolution(self) -> None:
         """Wants one order, and gives it."""
         x, dims = self.pick()
@@ -189,7 +229,7 @@ class Program:
 
 
 STEPS = """binary unary transpose back reduce reshape pad slice dynamic joined turned made window
-dot convolution convolution back unary binary""".split()
+dot convolution convolution back unary binary indexed indexed""".split()
 
 
 def called_computations(state: str, lines: list[str], found: str) -> str:
