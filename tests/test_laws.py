@@ -7,7 +7,7 @@ from hloom.interp import evaluate, random_arguments
 from hloom.ir.copy import copy_module
 from hloom.ir.text import show_module
 from hloom.passes import PASSES, RewritePass
-from hloom.passes.simplify.algebra import fills
+from hloom.passes.simplify.algebra import fills, products
 from hloom.rewrite import apply_rules
 from tests.rewrite.draw_pattern import CannotDraw, drawn
 
@@ -39,8 +39,10 @@ def assert_same(before, after, message: str) -> None:
 
 @pytest.fixture(autouse=True)
 def small_is_enormous(monkeypatch):
-    """Laws for arrays that nobody could evaluate hold for small ones."""
+    """Laws for arrays that nobody could evaluate, or that are worth it, hold for small ones."""
     monkeypatch.setattr(fills, "ENORMOUS", 1)
+    for name in ("LEAST_OWN", "LEAST_RESULTS", "LEAST_TERMS", "LEAST_WORK"):
+        monkeypatch.setattr(products, name, 1)
 
 
 @pytest.mark.parametrize("rule", RULES)

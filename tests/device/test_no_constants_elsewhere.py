@@ -41,6 +41,7 @@ NAMED = {
     "aot/export.py:MOST_THREADS": "a bound on what is asked for",
     "aot/tensors.py:MOST_NAME_BYTES": SIZED,
     "aot/tensors_in_file.py:MOST_HEAD_BYTES": SIZED,
+    "codegen/column_form.py:LEAST_ROW_VECTORS": RATIO,
     "codegen/columns.py:LEAST_VECTORS": RATIO,
     "codegen/crosswise.py:BLOCK_LINES": RATIO,
     "codegen/crosswise.py:WORD_BYTES": WIDTH,

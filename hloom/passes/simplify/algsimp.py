@@ -5,7 +5,7 @@ The rules stand in `algebra/<family>.py`, each with its law. A rule can be switc
 
 from hloom.base.diagnostics import UsageError
 from hloom.passes.pass_ import RewritePass, register
-from hloom.passes.simplify.algebra import arithmetic, data, fills, folds, logic
+from hloom.passes.simplify.algebra import arithmetic, data, fills, folds, logic, products
 from hloom.rewrite.rule import Rule
 
 
@@ -14,7 +14,14 @@ class AlgebraicSimplifier(RewritePass):
     """Simplify arithmetic, logic, choices and data movement by local laws."""
 
     name = "algsimp"
-    rules = (*arithmetic.RULES, *logic.RULES, *data.RULES, *fills.RULES, *folds.RULES)
+    rules = (
+        *arithmetic.RULES,
+        *logic.RULES,
+        *data.RULES,
+        *fills.RULES,
+        *folds.RULES,
+        *products.RULES,
+    )
 
     disabled_rules: frozenset[str] = frozenset()
     """Names of rules not to use."""
