@@ -134,7 +134,7 @@ def say_orders(g: OrderGraph, i: Instruction) -> bool:
         g.keeps.append((slices, tuple(w.batch)))
     if i.opcode == "scatter":
         g.reads[g.first[i.operands[0]], array] = None
-        if (lost := scattered_bytes(w, g.bytes[slices])) > 0:
+        if (lost := scattered_bytes(i, w, g.bytes[slices])) > 0:
             g.sides.append((array, ScatteredSide(lost, w.array.shape.dims, frozenset(w.of_array))))
     return True
 
@@ -158,16 +158,34 @@ class ScatteredSide(RowSide):
         return ((*[d for d in rank if d not in self.reduced], *inner),)
 
 
-def scattered_bytes(w: WindowedSlices, updates: int) -> int:
-    """What it costs, in bytes of a transpose, to write windows that lie apart."""
+def scattered_bytes(i: Instruction, w: WindowedSlices, updates: int) -> int:
+    """What it costs, in bytes of a transpose, to write windows that lie apart; windows in a row
+    share their lines of memory."""
     window = prod([w.slices.shape.dims[d] for d in w.of_slices])
-    return updates * SCATTERED if window >= ROW else 0
+    if window < ROW:
+        return 0
+    return updates if _are_sorted(i) else updates * SCATTERED
+
+
+def _are_sorted(scatter: Instruction) -> bool:
+    """Whether each window is known to stand behind the one before it, or at its place."""
+    x = scatter.operands[1]
+    while x.opcode in ("reshape", "bitcast", "copy"):
+        x = x.operands[0]
+    if scatter.attrs.indices_are_sorted or x.opcode == "iota":
+        return True
+    if x.opcode != "constant" or x.attrs.literal.is_elided:
+        return False
+    if len(scatter.attrs.scatter_dims_to_operand_dims) != 1:
+        return False
+    places = x.attrs.literal.array.reshape(-1)
+    return bool((places[1:] >= places[:-1]).all())
 
 
 def asks_for_rows(i: Instruction) -> bool:
     """Whether a scatter's windows lie apart."""
     w = windowed_slices(i) if i.opcode == "scatter" else None
-    if w is None or not scattered_bytes(w, 1):
+    if w is None or not scattered_bytes(i, w, 1):
         return False
     dims = w.array.shape.dims
     return not ScatteredSide(0, dims, frozenset(w.of_array)).fits(identity(len(dims)))
