@@ -103,6 +103,7 @@ def test_all_blocks_are_one_code(columns):
     # The whole vectors and the end, each in the rows by several and in those that are left.
     assert len(widths) <= 2 * (8 + 1)
 
+
 PAIRS = """HloModule m
 
 fold {{

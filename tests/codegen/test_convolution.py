@@ -55,7 +55,6 @@ FORWARD = {
         NHWC,
     ),
     "filter, short rows": ("3,9,11,1", "5,5,1,6", "3,9,11,6", "size=5x5 pad=2_2x2_2", NHWC),
-    "filter, rows of 8": ("2,8,8,1", "3,3,1,8", "2,8,8,8", "size=3x3 pad=1_1x1_1", NHWC),
     "filter of 2, strided": (
         "2,7,33,2",
         "3,3,2,4",

@@ -17,6 +17,8 @@ from hloom.types.sizes import top_bytes
 
 BLOCK_LINES = 64
 """Rows or columns of a small block."""
+ACROSS = 1.0
+"""Reading an element of another line of memory than its neighbours, in cheap operations."""
 LEAST_PACKED = 32
 """A product with as many rows, columns and terms packs its operands."""
 
@@ -27,6 +29,19 @@ def weight(i: Instruction, costs: Costs) -> float:
         return INTEGER_DIVISION
     w = costs.weight(i.opcode)
     return 4 * w if i.shape.dtype.is_complex else w
+
+
+def read_weight(i: Instruction, costs: Costs) -> float:
+    """As `weight`, with what it takes to read each element from a line of memory of its own."""
+    w = weight(i, costs)
+    return max(w, ACROSS) if i.opcode == "transpose" and moves_minor(i) else w
+
+
+def moves_minor(p: Instruction) -> bool:
+    """Whether a transpose changes which dimension lies innermost (sizes of 1 apart)."""
+    dims = p.operands[0].shape.dims
+    order = [d for d in p.attrs.dimensions if dims[d] > 1]
+    return bool(order) and order[-1] != max(order)
 
 
 def is_view(i: Instruction, costs: Costs, cached_bytes: int) -> bool:

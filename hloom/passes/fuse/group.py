@@ -176,9 +176,7 @@ class FusionGroup:
             return "a reduce of short rows turns them whole"
         if p.opcode in UNTURNED and self._is_turned(p, limits):
             return TURNS
-        w = cost.weight(p, limits.costs)
-        if p.opcode == "transpose" and kind != OUTPUT and moves_minor(p):
-            w = max(w, ACROSS)
+        w = cost.weight(p, limits.costs) if kind == OUTPUT else cost.read_weight(p, limits.costs)
         if w == 0:
             return None
         if kind == OUTPUT and p in form.prologue:
@@ -209,7 +207,7 @@ class FusionGroup:
 
     def _transpose_refusal(self, p: Instruction, limits: Limits) -> str | None:
         """One change of the innermost dimension of large arrays in a kernel, none in reduces."""
-        if top_bytes(p.shape) <= limits.cached_bytes or not moves_minor(p):
+        if top_bytes(p.shape) <= limits.cached_bytes or not cost.moves_minor(p):
             return None
         if self.form.kind in (ROW, COLUMN):
             return "a reduce reads its rows in order"
@@ -219,7 +217,7 @@ class FusionGroup:
                 return "a window reads its elements again and again"
             return None
         for x in self.form.members:
-            if x.opcode == "transpose" and x.attrs != p.attrs and moves_minor(x):
+            if x.opcode == "transpose" and x.attrs != p.attrs and cost.moves_minor(x):
                 return "a second transpose"
             if x.opcode in UNTURNED and has_long_rows(p) and self._pays_apart(p, limits):
                 return TURNS
@@ -228,7 +226,7 @@ class FusionGroup:
     def _is_turned(self, p: Instruction, limits: Limits) -> bool:
         """Whether a large array is moved behind a transpose that is here."""
         return self._pays_apart(p, limits) and any(
-            x.opcode == "transpose" and moves_minor(x) and has_long_rows(x)
+            x.opcode == "transpose" and cost.moves_minor(x) and has_long_rows(x)
             for x in self.form.members
         )
 
@@ -316,10 +314,6 @@ class FusionGroup:
                     members.pop(p, None)
 
 
-ACROSS = 1.0
-"""Reading an element of another line of memory than its neighbours, in cheap operations."""
-
-
 def moves_behind(p: Instruction, moves: dict[Instruction, int]) -> int:
     """How many moves of elements stand between a producer and the results of a group."""
     if len(moves) < len(p.users):
@@ -395,10 +389,3 @@ def has_long_rows(p: Instruction) -> bool:
     """Whether rows are more than a few elements, before a transpose and behind it."""
     solid = [[n for n in s.dims if n > 1] for s in (p.operands[0].shape, p.shape)]
     return all(dims and dims[-1] > FEW_IN_ROW for dims in solid)
-
-
-def moves_minor(p: Instruction) -> bool:
-    """Whether a transpose changes which dimension lies innermost (sizes of 1 apart)."""
-    dims = p.operands[0].shape.dims
-    order = [d for d in p.attrs.dimensions if dims[d] > 1]
-    return bool(order) and order[-1] != max(order)

@@ -21,7 +21,7 @@ points in 3, 5, 8, 12 dimensions took 4, 7, 2 and 16 times as long as with the d
 THIN_OF_PAIRS = 128
 """Where two rows meet for each element, joining the lanes of a row takes long beside reading both
 again. Distances of 500 x 500 points with the dimensions first: 0.3 of the time in 16 dimensions,
-0.6 in 32, 0.9 in 64, 1.0 in 100, 1.2 in 128; with an exponential of each 0.1, 0.2, 0.4, 0.5, 0.7."""
+0.6 in 32, 0.9 in 64, 1.0 in 100, 1.2 in 128; exponentials of them 0.1, 0.2, 0.4, 0.5, 0.7."""
 NEAR = 32
 """So many values before a reduce are looked at."""
 Rule = Callable[[OrderGraph, Instruction], None]

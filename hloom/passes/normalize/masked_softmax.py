@@ -16,7 +16,7 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from hloom.analysis.attention import Softmax, is_fold, softmax_of
+from hloom.analysis.attention import SPREADING, Softmax, is_fold, softmax_of
 from hloom.analysis.indexing import IndexMap, Space, flat, operand_maps
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion
@@ -24,7 +24,7 @@ from hloom.passes.pass_ import register
 from hloom.types.casts import preserves_values
 from hloom.types.limits import min_finite_value
 
-MOVING = frozenset("reshape bitcast broadcast transpose copy convert".split())
+MOVING = SPREADING - {"reduce-precision"}
 LEAST_TOTAL = 0.5
 """What a sum of exponentials is kept above: less than the 1 that the largest score adds."""
 
@@ -217,14 +217,14 @@ def _bounded(
     b: Expansion, top: Instruction, softmax: Softmax, between: dict[Instruction, None]
 ) -> Instruction:
     """The softmax with its maximum and its sum between bounds."""
-    made: dict[Instruction, Instruction] = {}
+    bounded: dict[Instruction, Instruction] = {}
     for x in between:
         if x is softmax.maximum:
-            made[x] = _at_least(b, x, min_finite_value(x.shape.dtype))
+            bounded[x] = _at_least(b, x, min_finite_value(x.shape.dtype))
             continue
-        new = b.like(x, *[made.get(y, y) for y in x.operands])
-        made[x] = _at_least(b, new, LEAST_TOTAL) if x is softmax.total else new
-    return made[top]
+        new = b.like(x, *[bounded.get(y, y) for y in x.operands])
+        bounded[x] = _at_least(b, new, LEAST_TOTAL) if x is softmax.total else new
+    return bounded[top]
 
 
 def _at_least(b: Expansion, x: Instruction, least: float) -> Instruction:

@@ -183,12 +183,12 @@ class Program:
         chosen = [d for d in placed if d not in batching]
         batch = [dims[d] for d in batching] + [self.draw.randint(1, 3)]
         index = f"%v{len(self.lines)}"
-        indices = tuple([*batch, len(chosen)])
+        indices = (*batch, len(chosen))
         name = f"s32[{','.join(map(str, indices))}]"
         self.lines.append(f"  {index} = {name} iota(), iota_dimension={len(indices) - 2}")
         window = [d for d in range(rank) if d not in placed]
         at = self.draw.randint(0, len(window))
-        made = tuple([*[dims[d] for d in window[:at]], *batch, *[dims[d] for d in window[at:]]])
+        made = (*[dims[d] for d in window[:at]], *batch, *[dims[d] for d in window[at:]])
         of = braces([k if k < at else k + len(batch) for k in range(len(window))])
         sizes = braces([1 if d in placed else n for d, n in enumerate(dims)])
         numbers = f"index_vector_dim={len(indices) - 1}"

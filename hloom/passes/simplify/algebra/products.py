@@ -18,9 +18,9 @@ LEAST_TERMS = 3
 LEAST_RESULTS = 100
 LEAST_OWN = 4
 """A sum has so many terms, each of them is read for so many results, and each side has so many
-elements for it. One core of a Zen 5 (AVX-512), time of the dot by that of the sum, 60 sizes: 0.5 on
-average; 8 x 8 results of 20,000 terms 1.4, 12 x 12 0.04; 700 x 700 of one term 1.4, of three 0.95 to
-1.07, of eight 0.1."""
+elements for it. One core of a Zen 5 (AVX-512), time of the dot by that of the sum, 60 sizes: 0.5
+on average; 8 x 8 results of 20,000 terms 1.4, 12 x 12 0.04; 700 x 700 of one term 1.4, of three
+0.95 to 1.07, of eight 0.1."""
 LEAST_WORK = 4000
 """So many products: below, a kernel of its own costs more than it saves."""
 

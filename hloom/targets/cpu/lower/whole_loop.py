@@ -2,9 +2,8 @@
 times.
 
 The loop, its condition and all inside it become control flow of a kernel. Carried scalars stay in
-registers; larger arrays stay at their places in memory, where the same writers that make kernels
-of their own write their loops in line. What does not fit (products, sorts, collectives, much
-work in one step) makes `whole_loop` decline, and the loop is run thunk by thunk.
+registers; larger arrays stay at their places in memory, where the writers of kernels write their
+loops in line. What does not fit (products, sorts, ..) makes `whole_loop` decline: thunk by thunk.
 """
 
 from __future__ import annotations
@@ -391,10 +390,8 @@ class _Writer:
             return
         nest = one_nest(body, device, work)
         rest = Body(body.name, body.several, body.leaves, roots, body.instructions)
-        if nest is not None and len(roots) != len(body.roots):
-            # The scalars are known by now; what is stored is still computed together.
-            nest = one_nest(rest, device, work)
-            if nest is None:
+        if nest is not None and len(roots) != len(body.roots):  # the scalars are known by now
+            if (nest := one_nest(rest, device, work)) is None:
                 raise Decline("rows of several sizes beside scalars")
         place = BodyEmitter(rest, e, outputs)
         if nest is None:
