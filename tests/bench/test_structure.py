@@ -7,14 +7,25 @@ better code lowers them.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 pytest.importorskip("jax", exc_type=ImportError)
 
+import jax
+
 from bench import models
 from bench.structure import Structure, case, structure_of
+
+
+@pytest.fixture(autouse=True)
+def narrow_numbers() -> Iterator[None]:
+    """As a user has them, whatever other tests of this process have asked of JAX."""
+    with jax.enable_x64(False):
+        yield
+
 
 SLACK = 0.02
 """What a change of layout or of a tile may add."""
