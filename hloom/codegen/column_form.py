@@ -88,7 +88,7 @@ def column_form(body: Body, device: Device) -> ColumnForm | None:
             return None
         if shape.layout is not None and not shape.layout.is_default:
             return None
-    row = form.inner[-1] * width
+    row = form.inner[-1] * width if form.inner else 0
     if row >= LEAST_ROW_VECTORS * device.compute.vector_bytes and _varies_in_part(body, form):
         form.apart = len(form.inner) - 1
     return form

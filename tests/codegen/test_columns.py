@@ -137,3 +137,13 @@ def test_differences_of_pairs_are_read_in_rows(depth: int, left: int, right: int
         np.testing.assert_allclose(mine, theirs, rtol=1e-5)
     if right >= 32 and left > 1:
         assert not re.search(r"= gather ", exe.as_text("kernels"))
+
+
+def test_one_column_of_a_whole_array_with_narrow_vectors():
+    """A sum of all elements, where one f64 is half a vector."""
+    text = FOLD.format(dtype="f64", kind="add", rows=640, columns=1, initial=0)
+    text = text.replace("f64[1]", "f64[]").replace("dimensions={0}", "dimensions={0,1}")
+    module = hloom.parse(text)
+    x = np.random.default_rng(0).standard_normal((640, 1))
+    got = hloom.compile(module, options={"xla_cpu_max_isa": "SSE4_2"})(x)
+    np.testing.assert_allclose(np.asarray(got[0]), x.sum(), rtol=1e-12)
