@@ -133,20 +133,23 @@ class ThinSide:
     bytes: int
     dims: tuple[int, ...]
     least: int
-    """Fewer elements than this are thin."""
-    free: frozenset[int]
-    """The dimensions that may be innermost in any case."""
+    """Fewer elements than this are thin, if a dimension has more."""
 
     def fits(self, order: Order) -> bool:
         inner = next((d for d in reversed(order) if self.dims[d] != 1), None)
-        if inner is None or inner in self.free:
-            return True
-        return self.dims[inner] >= min(self.least, max(self.dims))
+        return inner is None or not self._is_thin(inner)
+
+    def _is_thin(self, d: int) -> bool:
+        return self.dims[d] < min(self.least, max(self.dims))
 
     def orders(self) -> tuple[Order, ...]:
-        """The innermost dimension first, the others as they are."""
-        inner = max(d for d, size in enumerate(self.dims) if size != 1)
-        return ((inner, *[d for d in range(len(self.dims)) if d != inner]),)
+        """The innermost dimension first, or all thin ones, the others as they are."""
+        rank = range(len(self.dims))
+        inner = max(d for d in rank if self.dims[d] != 1)
+        order = (inner, *[d for d in rank if d != inner])
+        if not self.fits(order):
+            order = (*filter(self._is_thin, rank), *[d for d in rank if not self._is_thin(d)])
+        return (order,)
 
 
 Side = DotSide | RowSide | ThinSide

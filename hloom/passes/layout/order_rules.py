@@ -155,32 +155,35 @@ def thin_side(i: Instruction, size: int) -> ThinSide | None:
     dims, over = i.operands[0].shape.dims, frozenset(i.attrs.dimensions)
     if len(dims) < 3:
         return None
-    if _is_of_pairs(i):
-        return ThinSide(size, dims, THIN_OF_PAIRS, frozenset())
-    if RowSide(0, dims, over).fits(identity(len(dims))):
-        return None
-    return ThinSide(size, dims, THIN, over)
+    parts = _parts_read(i)
+    if len([part for part in parts if max(part) == _innermost(dims) and len(part) > 1]) > 1:
+        return ThinSide(size, dims, THIN_OF_PAIRS)
+    if not parts or RowSide(0, dims, over).fits(identity(len(dims))):
+        return None  # what comes from memory alone is read as it lies
+    return ThinSide(size, dims, THIN)
 
 
-def _is_of_pairs(i: Instruction) -> bool:
-    """Whether what is reduced is made of arrays with the innermost dimension and a part of the
-    others, of different parts: differences of all pairs of points."""
+def _innermost(dims: tuple[int, ...]) -> int:
+    return max([d for d, size in enumerate(dims) if size > 1], default=0)
+
+
+def _parts_read(i: Instruction) -> set[frozenset[int]]:
+    """What is reduced is made of arrays with a part of its dimensions, not only the first or the
+    last: differences of all pairs of points have two with the innermost. These are the parts."""
     x = i.operands[0]
     dims = x.shape.dims
-    wide = {d for d, size in enumerate(dims) if size > 1}
-    if len(wide) < 3:
-        return False
+    wide = frozenset([d for d, size in enumerate(dims) if size > 1])
     seen, stack, parts = {x}, [x], set()
     while stack and len(seen) < NEAR:
         y = stack.pop()
         if y.opcode == "broadcast" and y.shape.dims == dims:
-            part = frozenset(wide.intersection(y.attrs.dimensions))
-            if max(wide) in part and len(part) > 1:
+            part = wide.intersection(y.attrs.dimensions)
+            if len(part) > 1 and part != wide:
                 parts.add(part)
         elif y.opcode in BY_ELEMENT:
             stack += [z for z in y.operands if z not in seen]
             seen.update(y.operands)
-    return len(parts) > 1
+    return parts
 
 
 def is_reason(i: Instruction) -> bool:
