@@ -118,7 +118,11 @@ _SIZES: dict[str, dict[str, str]] = {
     },
     "codegen.column_form": {"LEAST_ROWS": "dimension"},
     "passes.layout.indexed_orders": {"ROW": "dimension"},
-    "passes.layout.order_rules": {"THIN": "dimension", "THIN_OF_PAIRS": "dimension"},
+    "passes.layout.order_rules": {
+        "LEAST_THIN": "elements",
+        "THIN": "dimension",
+        "THIN_OF_PAIRS": "dimension",
+    },
     "codegen.gemm_skinny": {"DEEP": "dimension", "MOST_SUMS_SHARE": "share"},
     "codegen.pieces": {"FEW_ROWS": "dimension", "MANY_ELEMENTS": "elements"},
     "codegen.product": {"FEW_COLUMNS": "dimension"},
