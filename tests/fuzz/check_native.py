@@ -103,9 +103,9 @@ def compiled(module: Module, trial: Trial) -> Executable:
     return Executable(target.compile(copy_module(module)), max(trial.threads, 1 + trial.beside))
 
 
-def arguments_of(module: Module, trial: Trial) -> list[Literal]:
-    """The arguments of a trial, the same every time."""
-    made = random_arguments(module, trial.seed, MEMORY_BYTES)
+def arguments_of(module: Module, trial: Trial, most_bytes: int = MEMORY_BYTES) -> list[Literal]:
+    """The arguments of a trial, the same every time; an error where they are more than that."""
+    made = random_arguments(module, trial.seed, most_bytes)
     if trial.arguments == "normal":
         return made
     rng = np.random.default_rng(trial.seed)

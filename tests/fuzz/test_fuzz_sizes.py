@@ -13,7 +13,7 @@ import hloom
 from hloom.ir.text import show_module
 from hloom.ir.verify import verify
 from tests.fuzz import run_sizes
-from tests.fuzz.check_native import Trial
+from tests.fuzz.check_native import NotJudged, Trial
 from tests.fuzz.reached import FAMILIES
 from tests.fuzz.run_native import in_child
 from tests.fuzz.run_sizes import attempt, difference, differs, drawn
@@ -137,3 +137,21 @@ def test_results_of_another_compiler() -> None:
 
 def test_families_have_names_of_their_own() -> None:
     assert len(set(FAMILIES)) == len(FAMILIES)
+
+
+def test_results_larger_than_memory_are_not_judged() -> None:
+    module = hloom.parse("""HloModule m
+ENTRY e { x = f32[1024] parameter(0) ROOT r = f32[1024,1048576] broadcast(x), dimensions={0} }""")
+    with pytest.raises(NotJudged, match="its results are 4294967296 bytes"):
+        difference(module, Trial())
+
+
+@pytest.mark.parametrize("guarding", [False, True])
+def test_times_are_compared_without_guards_only(
+    monkeypatch: pytest.MonkeyPatch, guarding: bool
+) -> None:
+    monkeypatch.setattr(run_sizes, "GUARDING", guarding)
+    report: dict[str, Any] = {}
+    module = hloom.parse(SUM.replace("DIMS", "1000").replace("ALL", "0"))
+    assert difference(module, Trial("integral"), report) == ""
+    assert ("run_s" in report) is not guarding
