@@ -3,8 +3,9 @@
 Each is drawn from one number and tried in a process of its own: compiled, run, and compared with
 the interpreter, or with XLA:CPU where jax is installed and the interpreter would take too long.
 What differs or crashes is named by its seed, made smaller and kept as run_native's finds are. What
-takes five times its floor (`hloom run --roofline`) is listed, with its slowest kernel, but not under
-HLOOM_GUARD=1, which finds bytes out of place and slows all down. In the end: what was reached.
+takes five times its floor (`hloom run --roofline`) is listed, with its slowest kernel, but not
+under HLOOM_GUARD=1, which finds bytes out of place and slows all down. In the end: what was
+reached.
 """
 
 from __future__ import annotations
