@@ -285,7 +285,7 @@ def _compiled(
         faults: list[Fault] = []
         if module.use_spmd_partitioning and module.num_partitions > 1:
             with clock.stage("partition"):
-                module = _partitioned(module, None if target.is_strict else faults)
+                module = _partitioned(module, None if target.is_strict else faults, options)
         with clock.stage("verify"):
             target.check(module)
             verify(module)
@@ -294,13 +294,19 @@ def _compiled(
         return stages
 
 
-def _partitioned(module: Module, faults: list[Fault] | None) -> Module:
+def _partitioned(module: Module, faults: list[Fault] | None, options: Options) -> Module:
     """What each partition runs of a program that is to be partitioned; others as they are."""
     from hloom.ir.verify import verify
     from hloom.passes.partition.spmd_partitioner import is_partitionable
     from hloom.passes.partition.whole_program import partitioned
+    from hloom.passes.pipeline import PipelineOptions
 
     if not is_partitionable(module):
         return module
     verify(module)
-    return partitioned(module, faults)
+    runs = PipelineOptions(
+        disable_hlo_passes=frozenset(options["disable_hlo_passes"]),
+        enable_hlo_passes_only=frozenset(options["enable_hlo_passes_only"]),
+        disable_all_hlo_passes=options["disable_all_hlo_passes"],
+    ).runs
+    return partitioned(module, faults, runs)

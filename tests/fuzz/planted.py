@@ -28,8 +28,8 @@ from hloom.ir.module import Module
 from hloom.passes import PASSES
 from hloom.passes.fuse.group import FusionGroup
 from hloom.passes.partition.partitioner import FAMILIES as PARTITION_RULES
+from hloom.passes.partition.shardy_xla import PREPARED
 from hloom.passes.partition.spmd_partitioner import SpmdPartitioner
-from hloom.passes.partition.whole_program import PREPARED
 from hloom.targets.cpu.lower.families import FAMILIES
 from hloom.targets.cpu.recovery import pass_names
 

@@ -7,11 +7,10 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
-from hloom.ir.values.backend_config import BackendConfig
+from hloom.passes.collectives.collective_config import set_said
 from hloom.passes.expand.async_simplifier import wrapped_collective
 
 SYNC = "is_sync"
-CONFIG = "collective_backend_config"
 
 
 def collective_of(start: Instruction) -> str | None:
@@ -42,15 +41,7 @@ def done_of(start: Instruction) -> Instruction | None:
 def set_sync(start: Instruction) -> bool:
     """Say in the backend config that a start waits for its end; whether that is new. All else
     that the config says stays."""
-    config = start.backend_config
-    said = dict(config.json or {}) if config is not None else {}
-    of_collective = dict(said.get(CONFIG) or {})
-    if of_collective.get(SYNC) is True:
-        return False
-    if config is not None and config.json is None and config.raw:
-        return False  # no JSON: what it means is not known
-    start.backend_config = BackendConfig.from_json(said | {CONFIG: of_collective | {SYNC: True}})
-    return True
+    return set_said(start, SYNC, True)
 
 
 def starts_in(module: Module) -> list[Instruction]:

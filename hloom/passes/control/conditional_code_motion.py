@@ -1,4 +1,4 @@
-"""What all branches of a conditional end with is done once, behind it.
+"""What branches of a conditional end with is done once, behind it; what only they read, in them.
 
 A branch hands its results on through memory, and what it ends with cannot be fused with what reads
 them. So an operation that every branch computes last, in one form, moves behind the conditional,
@@ -7,6 +7,8 @@ it (a conversion, and one back). Operands that all branches take from the same v
 equal scalars, are not handed on at all.
 
     conditional(p, {f(x), f(y)})  =>  f(conditional(p, {x, y}))
+
+What moves the other way, and when, says `into_branches.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,12 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import ELEMENTWISE, RESHAPES
 from hloom.passes.computation_pass import ComputationPass
+from hloom.passes.control.into_branches import (
+    smaller_reader,
+    unread_operand,
+    with_operand_inside,
+    with_reader_inside,
+)
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import register
@@ -36,7 +44,8 @@ SPREAD = opcodes(RESHAPES, also=("broadcast",))
 
 @register
 class ConditionalCodeMotion(ComputationPass):
-    """Move what all branches of a conditional end with behind it."""
+    """Move what all branches of a conditional end with behind it, and into them what only they read
+    or what makes less of their results."""
 
     name = "conditional-code-motion"
     breaks = (no_dead_code,)
@@ -44,10 +53,18 @@ class ConditionalCodeMotion(ComputationPass):
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         changed: dict[Computation, None] = {}
         for i in [i for i in c.instructions if i.opcode == "conditional"]:
-            while i is not None and _is_open(i) and (ends := _common_ends(i)) is not None:
-                changed.update(dict.fromkeys((c, *i.called)))
-                fired[ends.ends[0].opcode] += 1
-                i = _moved(i, ends)
+            while i is not None and _is_open(i):
+                if (ends := _common_ends(i)) is not None:
+                    name, new = ends.ends[0].opcode, _moved(i, ends)
+                elif (reader := smaller_reader(i)) is not None:
+                    name, new = f"{reader.opcode} into branches", with_reader_inside(i, reader)
+                elif (operand := unread_operand(i)) is not None:
+                    name, new = f"{operand.opcode} into branches", with_operand_inside(i, operand)
+                else:
+                    break
+                changed.update(dict.fromkeys((c, *new.called)))
+                fired[name] += 1
+                i = new
         return changed
 
 

@@ -15,12 +15,12 @@ from hloom.base.diagnostics import UsageError
 from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.passes.partition.notes import Replicated
+from hloom.passes.partition.shardy_xla import PREPARED
 from hloom.passes.partition.spmd_partitioner import (
     count_partitions,
     is_partitionable,
     partition_module,
 )
-from hloom.passes.partition.whole_program import PREPARED
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.mesh import MeshAxes
 

@@ -21,8 +21,8 @@ from hloom.ir.module import Module
 from hloom.ir.values.mesh import AxisRef
 from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.ir.values.sharding_named import DimensionSharding, NamedSharding
+from hloom.passes.partition.shardy_xla import PREPARED
 from hloom.passes.partition.spmd_partitioner import SpmdPartitioner
-from hloom.passes.partition.whole_program import PREPARED
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.mesh import MeshAxes

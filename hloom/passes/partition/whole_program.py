@@ -4,7 +4,7 @@ split."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from hloom.base.diagnostics import HloError
 from hloom.base.faults import CompilerFaultError, Culprit, Fault, blamed, culprit_of, is_fault
@@ -13,56 +13,55 @@ from hloom.ir.module import Module
 from hloom.ir.values.sharding import Sharding
 from hloom.ir.values.sharding_data import split_array
 from hloom.ir.verify import verify
-from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.partition.computed_whole import computed_whole
-from hloom.passes.partition.loop_state_sharding import LoopStateSharding
 from hloom.passes.partition.notes import Replicated
 from hloom.passes.partition.partitioner import Partitioner
+from hloom.passes.partition.shardy_xla import PREPARED, ShardyXla, left_out_with
 from hloom.passes.partition.spmd_partitioner import (
     SpmdPartitioner,
     is_partitionable,
     partition_module,
 )
-from hloom.passes.sharding.sharding_propagation import ShardingPropagation
-from hloom.passes.sharding.shardy_importer import ShardyImporter
 from hloom.passes.simplify.dce import DeadCodeElimination
-from hloom.passes.simplify.module_dce import ModuleDeadCodeElimination
 from hloom.types.literal import Literal, built
 
-PREPARED = (
-    ShardyImporter(),
-    CallInliner(),
-    ModuleDeadCodeElimination(),  # what nobody reads says nothing of how others are cut
-    LoopStateSharding(),
-    ShardingPropagation(),
-)
-"""What runs before a program is cut. Each call of a function is a program of its own: those that
-share one often have arguments that are cut in different ways (JAX slices all stacks of weights and
-activations by the same few functions)."""
 CLEANED = DeadCodeElimination()
 OPTIONAL = frozenset([p.name for p in (*PREPARED, CLEANED)])
 """Passes without which a program is cut all the same."""
+NAMED = (*sorted(OPTIONAL), ShardyXla.name, SpmdPartitioner.name)
+"""What may be asked not to run."""
 
 
-def partitioned(module: Module, faults: list[Fault] | None = None) -> Module:
+def partitioned(
+    module: Module,
+    faults: list[Fault] | None = None,
+    runs: Callable[[str], bool] = lambda name: True,
+) -> Module:
     """What each partition runs, where the module says that it is to be partitioned
     (`use_spmd_partitioning`) and is not yet; else the module itself. It is not changed.
-    `faults`: see `partitioned_anyway`."""
+    `faults` and `runs`: see `partitioned_anyway`."""
     if not (module.use_spmd_partitioning and is_partitionable(module)):
         return module
-    return partitioned_anyway(module, faults)[0]
+    return partitioned_anyway(module, faults, runs)[0]
 
 
 def partitioned_anyway(
-    module: Module, faults: list[Fault] | None
+    module: Module,
+    faults: list[Fault] | None,
+    runs: Callable[[str], bool] = lambda name: True,
 ) -> tuple[Module, list[Replicated]]:
     """What each partition runs, whatever the module says of itself, and what is computed whole in
     it, and why. The module is not changed.
 
     `faults` gets hloom's own, and what was done instead: a pass left out, or every device computes
-    the whole program; None: a fault is raised as it is.
+    the whole program; None: a fault is raised as it is. `runs` says of a pass's name whether it is
+    to run: without the partitioner every device computes the whole program.
     """
-    left_out: set[str] = set()
+    unwanted = frozenset([name for name in NAMED if not runs(name)])
+    if SpmdPartitioner.name in unwanted:
+        return computed_whole(module), []
+    unwanted = left_out_with(unwanted, module)
+    left_out = set(unwanted)
     while True:
         cut = copy_module(module)
         try:
@@ -71,7 +70,7 @@ def partitioned_anyway(
             return cut, run.replicated
         except Exception as error:
             # What is refused for want of a pass that was left out is no matter of the program's.
-            if faults is None or not (is_fault(error) or left_out):
+            if faults is None or not (is_fault(error) or left_out > unwanted):
                 raise
             culprit = culprit_of(error) or Culprit("pass", SpmdPartitioner.name)
             if culprit.name not in OPTIONAL - left_out:

@@ -16,13 +16,13 @@ from hloom.passes.collectives.all_gather_dynamic_slice_simplifier import (
     AllGatherDynamicSliceSimplifier,
 )
 from hloom.passes.collectives.all_gather_simplifier import AllGatherSimplifier
-from hloom.passes.collectives.all_reduce_combiner import AllReduceCombiner
 from hloom.passes.collectives.all_reduce_folder import AllReduceFolder
 from hloom.passes.collectives.all_reduce_reassociate import AllReduceReassociate
 from hloom.passes.collectives.all_reduce_simplifier import AllReduceSimplifier
 from hloom.passes.collectives.all_reduce_splitter import AllReduceSplitter
 from hloom.passes.collectives.collective_permute_combiner import CollectivePermuteCombiner
 from hloom.passes.collectives.collective_permute_folder import CollectivePermuteFolder
+from hloom.passes.collectives.cpu_all_reduce_combiner import CpuAllReduceCombiner
 from hloom.passes.collectives.reduce_scatter_combiner import ReduceScatterCombiner
 from hloom.passes.collectives.reduce_scatter_creator import ReduceScatterCreator
 from hloom.passes.collectives.reduce_scatter_reassociate import ReduceScatterReassociate
@@ -137,7 +137,7 @@ def collective_combination(device: Device | None) -> Pass:
     return Pipeline(
         "combination",
         (
-            AllReduceCombiner(combine_threshold_in_bytes=most),
+            CpuAllReduceCombiner(combine_threshold_in_bytes=most),
             ReduceScatterCombiner(combine_threshold_in_bytes=most),
             AllGatherCombiner(combine_threshold_in_bytes=most),
             CollectivePermuteCombiner(combine_threshold_in_bytes=most),

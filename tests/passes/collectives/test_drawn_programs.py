@@ -60,6 +60,8 @@ def prepared(name: str):
         return [pass_named("async-collective-creator"), pass_named(name, **options)]
     if name in OF_TRANSFERS:
         return [pass_named("collective-permute-decomposer"), pass_named(name)]
+    if name == "collective-fusion":
+        return [pass_named("collective-kernel-strategy-annotator"), pass_named(name)]
     return [pass_named(name, **OPTIONS.get(name, {}))]
 
 
