@@ -8,7 +8,7 @@ is several such nests in one step, for the many small values of a loop's body.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from hloom.codegen import (
@@ -23,6 +23,7 @@ from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_data import clamped_starts, reshaped
 from hloom.codegen.kept import KeptElements, Passes
+from hloom.codegen.nest import Nest, in_row_order, kept_passes, one_nest
 from hloom.codegen.tile import (
     Body,
     BodyEmitter,
@@ -31,7 +32,7 @@ from hloom.codegen.tile import (
     ShapeIndex,
     is_update,
 )
-from hloom.codegen.walk import Loops, domain, is_flat
+from hloom.codegen.walk import Loops, domain
 from hloom.codegen.work import body_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
@@ -48,48 +49,15 @@ RULES = (
 )
 
 
-@dataclass
-class Nest:
-    """One nest of loops of a kernel: how it walks, and which roots it computes.
-
-    `elements` are the roots computed for every element of the domain, that of root `first`;
-    `rows` those with one element for each step of the outer dimensions.
-    """
-
-    loops: Loops
-    first: int
-    order: tuple[int, ...]
-    flat: bool
-    elements: list[int]
-    rows: list[int]
-
-
-def one_nest(body: Body, device: Device, work: float) -> Nest | None:
-    """The nest that computes all roots at once; None if they must follow one another."""
-    counts = [prod(domain(*r)[0]) for r in body.roots]
-    largest = max(range(len(counts)), key=lambda k: counts[k])
-    sizes, order = domain(*body.roots[largest])
-    flat = is_flat(body) and not any(is_update(r) for r, _ in body.roots)
-    loops = Loops.of(body, (prod(sizes),) if flat else sizes, device, work)
-    rows = prod(loops.outer)
-    if not all(n in (counts[largest], rows) for n in counts):
-        return None
-    if loops.blocks > 1 and min(counts) < counts[largest]:
-        return None  # a block is not the whole of a row
-    elements = [k for k, n in enumerate(counts) if n == counts[largest]]
-    others = [k for k, n in enumerate(counts) if n != counts[largest]]
-    if loops.blocks == 1 and not loops.middle and not others:
-        loops = loops.in_long_steps(device, work)
-    return Nest(loops, largest, order, flat, elements, others)
-
-
 def loop_kernel(body: Body, device: Device) -> Emitted:
     """A kernel that computes the roots element by element."""
     work = body_work(body.instructions, [r for r, _ in body.roots], device.costs)
     nest = one_nest(body, device, work)
     if nest is None:
         return sequence_kernel(body, device)
-    kept = _kept(body, nest, device)
+    kept = kept_passes(body, nest, device)
+    if kept is None:
+        nest = in_row_order(body, nest, device, work)
     emitter = KernelEmitter(
         body, nest.loops.grid, device, elements=KeptElements if kept else Elements
     )
@@ -98,17 +66,6 @@ def loop_kernel(body: Body, device: Device) -> Emitted:
     if nest.loops.blocks > 1 and not nest.loops.outer:
         emitted = replace(emitted, step_elements=nest.loops.block)
     return emitted
-
-
-def _kept(body: Body, nest: Nest, device: Device) -> Passes | None:
-    """The passes over the rows of a nest, if they have anything to keep for one another."""
-    rows = prod(nest.loops.outer)
-    inputs = [x.operands[0].shape.size for x in body.instructions if x.opcode == "reduce"]
-    columns = inputs[0] // max(rows, 1) if inputs else 0
-    if columns < 2 or nest.flat or nest.loops.blocks != 1:
-        return None
-    passes = Passes.of(body, rows, columns, device)
-    return passes if passes.kept else None
 
 
 def sequence_kernel(body: Body, device: Device) -> Emitted:
@@ -189,7 +146,9 @@ class LoopWriter:
         grid = self.emitter.builder.grid_indices
         if 0 in loops.grid or loops.length == 0 or 0 in loops.middle:
             return
-        row = e.indices.scalar(grid[0], 0, loops.grid[0] - 1)
+        if loops.blocks_first:
+            grid = grid[::-1]
+        row = e.indices.scalar(grid[0], 0, prod(loops.outer) - 1)
         outer = e.indices.digits(row, loops.outer)
         if loops.blocks > 1:
             self._block(outer, grid[1])

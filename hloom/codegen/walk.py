@@ -275,6 +275,8 @@ class Loops:
     block: int
     in_halves: bool = False
     """Whether tiles have powers of two of lanes only: masks of others are taken apart."""
+    blocks_first: bool = False
+    """Whether all rows of a block follow one another, not all blocks of a row."""
 
     @staticmethod
     def of(body: Body, sizes: tuple[int, ...], device: Device, work: float) -> Loops:
@@ -332,7 +334,10 @@ class Loops:
 
     @property
     def grid(self) -> tuple[int, ...]:
-        return (prod(self.outer), self.blocks) if self.blocks > 1 else (prod(self.outer),)
+        if self.blocks == 1:
+            return (prod(self.outer),)
+        grid = (prod(self.outer), self.blocks)
+        return grid[::-1] if self.blocks_first else grid
 
     @property
     def elements_per_step(self) -> int:

@@ -120,6 +120,8 @@ _SIZES: dict[str, dict[str, str]] = {
     "passes.layout.indexed_orders": {"ROW": "dimension"},
     "passes.layout.order_rules": {
         "LEAST_THIN": "elements",
+        "LEAST_POINTS": "dimension",
+        "LONG_FOLD": "dimension",
         "THIN": "dimension",
         "THIN_OF_PAIRS": "dimension",
     },

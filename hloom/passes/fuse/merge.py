@@ -282,7 +282,7 @@ def _worth_a_kernel(costs: Costs) -> float:
 
 def _again(form: Form, p: Instruction, costs: Costs) -> float:
     """Weighted operations beyond computing each element once."""
-    w = cost.weight(p, costs)
+    w = cost.read_weight(p, costs)
     if w == 0 or p.opcode in ("reduce", "dot", "convolution", "dynamic-update-slice"):
         return 0.0
     evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])

@@ -17,16 +17,23 @@ from hloom.passes.layout.order_graph import FLOW, SCALAR, DotSide, OrderGraph, R
 PACKED = 8
 """A dot reads an operand in any order as it packs it: that costs this part of a transpose."""
 THIN = 16
-"""Fewer elements than this in a row fill no vector. Gradients of energies of 700 x 700 pairs of
-points in 3, 5, 8, 12 dimensions took 4, 7, 2 and 16 times as long as with the dimensions first."""
+"""Fewer elements than this in a row fill no vector. Sums of `abs(x[:, :, None] * y[:, None])` along
+the first dimension, of 500 x 600 x 5 elements, would take 9 times as long, of 3000 x 100 x 3 10."""
 THIN_OF_PAIRS = 128
 """Where two rows meet for each element, joining the lanes of a row takes long beside reading both
 again. Distances of 500 x 500 points with the dimensions first: 0.3 of the time in 16 dimensions,
 0.6 in 32, 0.9 in 64, 1.0 in 100, 1.2 in 128; exponentials of them 0.1, 0.2, 0.4, 0.5, 0.7."""
 LEAST_THIN = 4000
 """Of fewer elements the transposes take longer than they save. Ten steps of forces between pairs of
-20 points in 8 dimensions 1.3 of the time, of 50 0.6; between 3,000 points and 4 centres 1.2, and 32
-centres 0.4; in 2 dimensions, of which vectors hold whole points, 0.9 to 1.3."""
+20 points in 8 dimensions 1.3 of the time, of 50 0.6; in 2 dimensions, of which vectors hold whole
+points, 0.9 to 1.3."""
+LEAST_POINTS = 16
+"""Nor does it pay beside few points: distances of 3,000 points to 4 centres 1.2, to 32 0.4; sums of
+few: of 2 x 100000 x 3 products 2.2, of 16 x 700 x 6 0.4."""
+LONG_FOLD = 100
+"""What is folded along rows then joins the lanes of each: it pays where a row has so many times the
+elements of the thin dimension. Steps of Viterbi of 300 x 300 x 5 2.1 of the time, of 40 x 1000 x 5
+0.6; of 500 sequences and 12 states 2.2."""
 NEAR = 32
 """So many values before a reduce are looked at."""
 Rule = Callable[[OrderGraph, Instruction], None]
@@ -158,20 +165,21 @@ def reshape(g: OrderGraph, i: Instruction) -> None:
 def thin_side(i: Instruction, size: int) -> ThinSide | None:
     """What a reduce says of the innermost dimension of its operand, of `size` bytes."""
     dims, over = i.operands[0].shape.dims, frozenset(i.attrs.dimensions)
-    if len(dims) < 3 or prod(dims) < LEAST_THIN:
+    points = [d for d, n in enumerate(dims) if n > 1]
+    if len(points) < 3 or prod(dims) < LEAST_THIN:
         return None
-    inner, parts = _innermost(dims), _parts_read(i)
-    if len([part for part in parts if inner in part and len(part) > 1]) > 1:
-        others = [n for d, n in enumerate(dims) if n > 1 and d != inner]
-        is_filled = dims[inner] == 2 or min(others) < THIN
+    inner, parts = points.pop(), _parts_read(i)
+    if len([part for part in parts if inner in part]) > 1:
+        is_filled = dims[inner] == 2 or min(dims[d] for d in points) < LEAST_POINTS
         return None if is_filled else ThinSide(size, dims, THIN_OF_PAIRS)
     if not parts or RowSide(0, dims, over).fits(identity(len(dims))):
         return None  # what comes from memory alone is read as it lies
+    row = dims[points[-1]]
+    if prod(dims[d] for d in over) < LEAST_POINTS:
+        return None  # results are as many as what is read
+    if row < (LONG_FOLD * dims[inner] if points[-1] in over else THIN):
+        return None
     return ThinSide(size, dims, THIN)
-
-
-def _innermost(dims: tuple[int, ...]) -> int:
-    return max([d for d, size in enumerate(dims) if size > 1], default=0)
 
 
 def _parts_read(i: Instruction) -> set[frozenset[int]]:
