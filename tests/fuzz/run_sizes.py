@@ -57,6 +57,8 @@ SECONDS = 240
 INTERPRETER_SECONDS = 20
 MEMORY_BYTES = 1 << 31
 ARGUMENT_BYTES = 1 << 29
+RESULT_BYTES = 1 << 28
+"""Of all results together, of which judges make copies in f64."""
 OPTIONS = EvalOptions(while_iteration_limit=300, memory_limit_bytes=MEMORY_BYTES)
 SLOWER = 5
 """Times the floor, from which on a program is slow."""
@@ -85,11 +87,14 @@ class TooLong(Exception):
     """The interpreter was stopped."""
 
 
-def _check_result(module: Module) -> None:
-    """Declines a program whose results alone, more than once, take this machine's memory."""
+def _check_size(module: Module) -> None:
+    """Declines a program whose values, or results, take more memory than there is to judge it."""
     taken = sum(leaf.size_bytes for leaf in module.entry.root.shape.leaves() if leaf.is_array)
-    if taken > MEMORY_BYTES:
-        raise NotJudged(f"its results are {taken} bytes, more than the {MEMORY_BYTES} allowed")
+    if taken > RESULT_BYTES:
+        raise NotJudged(f"its results are {taken} bytes, more than the {RESULT_BYTES} allowed")
+    largest = max(i.shape.size_bytes for i in module.instructions() if i.shape.is_array)
+    if largest > MEMORY_BYTES:
+        raise NotJudged(f"a value takes {largest} bytes, more than the {MEMORY_BYTES} allowed")
 
 
 def _stop(*_: object) -> None:
@@ -156,7 +161,7 @@ def difference(module: Module, trial: Trial, report: dict[str, Any] | None = Non
     """What is wrong, one line, empty if nothing is; how long it takes goes into the report."""
     try:
         arguments = arguments_of(module, trial, ARGUMENT_BYTES)
-        _check_result(module)
+        _check_size(module)
     except HloError as error:
         raise NotJudged(str(error)) from error
     given = [leaf.array for a in arguments for leaf in literal_leaves(a)]

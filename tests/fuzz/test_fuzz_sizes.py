@@ -139,10 +139,18 @@ def test_families_have_names_of_their_own() -> None:
     assert len(set(FAMILIES)) == len(FAMILIES)
 
 
-def test_results_larger_than_memory_are_not_judged() -> None:
+def test_what_is_larger_than_memory_is_not_judged() -> None:
     module = hloom.parse("""HloModule m
 ENTRY e { x = f32[1024] parameter(0) ROOT r = f32[1024,1048576] broadcast(x), dimensions={0} }""")
     with pytest.raises(NotJudged, match="its results are 4294967296 bytes"):
+        difference(module, Trial())
+    module = hloom.parse("""HloModule m
+ENTRY e {
+  x = f32[1024] parameter(0)
+  y = f32[1024,1048576] broadcast(x), dimensions={0}
+  ROOT r = f32[1024,1] slice(y), slice={[0:1024], [7:8]}
+}""")
+    with pytest.raises(NotJudged, match="a value takes 4294967296 bytes"):
         difference(module, Trial())
 
 

@@ -5,6 +5,8 @@ import gzip
 import lzma
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -336,6 +338,33 @@ def test_what_compressors_wrote_and_cannot_be_undone_is_said(module, tmp_path):
     path.write_text(TEXT)
     with pytest.raises(UsageError, match=r"not compressed, as \.xz says"):
         load(path)
+
+
+@pytest.mark.parametrize(("outer", "compressor"), [(".xz", "lzma"), (".bz2", "bz2")])
+def test_a_python_without_a_compressor_says_so(module, tmp_path, monkeypatch, outer, compressor):
+    monkeypatch.setitem(sys.modules, compressor, None)
+    path = tmp_path / "a.hlo"
+    path.write_bytes(COMPRESSORS[outer](TEXT.encode()))
+    for use in (lambda: load(path), lambda: save(module, tmp_path / f"b.hlo{outer}")):
+        with pytest.raises(UsageError, match=f"this Python was compiled without {compressor}"):
+            use()
+
+
+def test_commands_work_where_optional_modules_of_python_are_missing(tmp_path):
+    """What CPython leaves out, without a word, where the headers of a library are missing."""
+    (tmp_path / "a.hlo").write_text(TEXT)
+    script = """
+import sys
+for name in ("bz2", "lzma", "_bz2", "_lzma", "sqlite3", "readline", "curses", "tkinter", "dbm.gnu"):
+    sys.modules[name] = None
+from hloom.tools.main import application
+for words in (["verify", "a.hlo"], ["convert", "a.hlo", "b.pb.gz"], ["run", "b.pb.gz", "--check"]):
+    try:
+        application(words)(words)
+    except SystemExit as end:
+        assert not end.code, words
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=120)
 
 
 @pytest.mark.parametrize("name", ["a.bin", "a", "step.hlo.1", "a.md", "a.dump.bin"])

@@ -1,30 +1,24 @@
 """Compressed files: what compressors wrote is undone, by how the bytes begin.
 
 People compress dumps, which are long. An extension is not asked: a file keeps its bytes under any.
+A compressor's module is imported when it is needed: a Python that was compiled where bzip2 or xz
+have no headers lacks it, and everything else works there.
 """
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import zlib
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from hloom.base.diagnostics import UsageError
 
 EXTENSIONS = (".gz", ".xz", ".bz2", ".zst")
 """What may stand behind a file's own extension. The standard library can't read the last."""
-_READERS = (
-    (b"\x1f\x8b", gzip.decompress),
-    (b"\xfd7zXZ\x00", lzma.decompress),
-    (b"BZh", bz2.decompress),
-)
-_WRITERS = {
-    ".gz": lambda data: gzip.compress(data, mtime=0),
-    ".xz": lzma.compress,
-    ".bz2": bz2.compress,
-}
+_READERS = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "lzma"), (b"BZh", "bz2"))
+_WRITERS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
+"""Which module of the standard library undoes what begins so, or writes such a file."""
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 
 
@@ -47,13 +41,27 @@ def uncompressed(data: bytes, name: str) -> bytes:
             hint="undo it first: zstd -d",
             rule="compressed",
         )
-    for start, reader in _READERS:
+    for start, module in _READERS:
         if data.startswith(start):
+            decompress = _function(module, "decompress", f"cannot read {name}")
             try:
-                return reader(data)
-            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-                raise UsageError(f"cannot read {name}: {error}", rule="compressed") from None
+                return decompress(data)
+            except Exception as error:  # each module has exceptions of its own
+                said = str(error) or type(error).__name__
+                raise UsageError(f"cannot read {name}: {said}", rule="compressed") from None
     return data
+
+
+def _function(module: str, name: str, problem: str) -> Callable[..., bytes]:
+    """What a module of the standard library does, where this Python has it."""
+    try:
+        return getattr(import_module(module), name)
+    except ImportError as error:
+        raise UsageError(
+            f"{problem}: this Python was compiled without {module}",
+            hint="undo the compression first, or compress with gzip",
+            rule="compressed",
+        ) from error
 
 
 def contents(path: Path, data: bytes | None = None) -> bytes:
@@ -76,11 +84,12 @@ def compressed(data: bytes, path: Path) -> bytes:
     """`data` as a file of this name holds it; `UsageError` for a compressor that is not there."""
     if not is_compressed(path):
         return data
-    writer = _WRITERS.get(path.suffix.lower())
-    if writer is None:
+    module = _WRITERS.get(path.suffix.lower())
+    if module is None:
         raise UsageError(
             f"cannot write {path}: Python does not compress {path.suffix}",
             hint=f"give it one of {', '.join(_WRITERS)}",
             rule="compressed",
         )
-    return writer(data)
+    compress = _function(module, "compress", f"cannot write {path}")
+    return compress(data, mtime=0) if module == "gzip" else compress(data)
