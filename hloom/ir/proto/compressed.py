@@ -7,7 +7,6 @@ have no headers lacks it, and everything else works there.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
