@@ -5,7 +5,6 @@ import warnings
 import pytest
 
 import hloom
-from hloom.torch.weights import FREEZE_BYTES
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 try:
@@ -143,6 +142,25 @@ def test_weights_of_other_types(dtype):
         torch.testing.assert_close(compiled(x)[0], model(x)[0])
 
 
-def test_large_weights_are_arguments():
-    model, x = torch.nn.Linear(1 << 14, (FREEZE_BYTES >> 16) + 1).eval(), torch.zeros(1, 1 << 14)
+def test_large_weights_are_arguments(monkeypatch):
+    monkeypatch.setattr("hloom.torch.weights.FREEZE_BYTES", 1 << 20)
+    model, x = torch.nn.Linear(1 << 9, (1 << 9) + 1).eval(), torch.zeros(1, 1 << 9)
     assert "MB" in hloom.torch.compile(model, x).freezing.reason
+
+
+def test_tied_weights_count_once(monkeypatch):
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(512, 512), torch.nn.Linear(512, 512)
+            self.second.weight = torch.nn.Parameter(self.first.weight.detach())
+            self.turned = torch.nn.Parameter(self.first.weight.detach().T)
+
+        def forward(self, x):
+            return self.second(self.first(x) @ self.turned)
+
+    monkeypatch.setattr("hloom.torch.weights.FREEZE_BYTES", 5 << 19)
+    model, x = Tied().eval(), torch.randn(3, 512)
+    compiled = hloom.torch.compile(model, x)
+    assert compiled.freezing.is_frozen
+    agree(compiled, model, x)
