@@ -24,7 +24,15 @@ from hloom.device.costs import Costs
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse import cost
 from hloom.passes.fuse.fusion_plan import FusionPlan
-from hloom.passes.fuse.group import DEEP, OPERANDS, TOO_DEAR, TOO_MANY, FusionGroup, count_moves
+from hloom.passes.fuse.group import (
+    DEEP,
+    OPERANDS,
+    TOO_DEAR,
+    TOO_MANY,
+    FusionGroup,
+    count_moves,
+    has_long_rows,
+)
 from hloom.passes.fuse.order import KernelOrder
 from hloom.types.sizes import top_bytes
 
@@ -32,6 +40,7 @@ MOST_RESULTS = 24
 MOST_READERS = 12
 MOST_OPEN = 6
 """With how many sequences a further small kernel is tried."""
+ACROSS = "a reduce reads its rows in order"
 OVERWRITTEN = "a buffer would be read after it is overwritten"
 
 
@@ -215,6 +224,8 @@ class Merger:
             if len(form.accesses[r]) > 1:
                 return "it reads the result at other indices"
         limits = self.plan.limits
+        if form.kind in (ROW, COLUMN) and _reads_across(form, limits.cached_bytes):
+            return ACROSS
         if form.kind == ROW and not (a.form.kind == b.form.kind == ROW and self._apart(a, b)):
             sizes = form.space.sizes
             columns = form.space.steps[-1] // (form.space.steps[form.lead - 1] if form.lead else 1)
@@ -287,6 +298,18 @@ def _again(form: Form, p: Instruction, costs: Costs) -> float:
         return 0.0
     evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
     return max(0.0, evaluations - p.shape.size) * w
+
+
+def _reads_across(form: Form, cached_bytes: int) -> bool:
+    """Whether long rows of a large array, which are folded, would be read from columns: a line of
+    memory for each element. Turned by itself it is read and written in tiles."""
+    return any(
+        p.opcode == "transpose"
+        and top_bytes(p.shape) > cached_bytes
+        and cost.moves_minor(p)
+        and has_long_rows(p)
+        for p in form.members
+    )
 
 
 def _steps(form: Form) -> int:

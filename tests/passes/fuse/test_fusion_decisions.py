@@ -204,3 +204,25 @@ def test_single_numbers_are_computed_in_few_kernels(steps):
     plan = planned(module.entry, Limits())
     members = [len(g.members) for g in plan.groups]
     assert len(members) == 1 if steps == 10 else sum(members) <= 4 * 2 * steps
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(300, 512), (9000, 8)])
+def test_rows_that_are_folded_are_not_read_from_columns(rows, columns):
+    """A transpose that is a result, too, is no part of the kernel that folds its rows, unless
+    those of either side are short."""
+    bodies = _bodies(f"""HloModule m
+add {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b) }}
+ENTRY e {{
+  x = f32[{columns},{rows}] parameter(0)
+  z = f32[] constant(0)
+  t = f32[{rows},{columns}] transpose(x), dimensions={{1,0}}
+  m = f32[{rows}] reduce(t, z), dimensions={{1}}, to_apply=add
+  w = f32[{rows},{columns}] broadcast(m), dimensions={{0}}
+  d = f32[{rows},{columns}] subtract(t, w)
+  q = f32[{rows},{columns}] multiply(d, d)
+  v = f32[{rows}] reduce(q, z), dimensions={{1}}, to_apply=add
+  ROOT o = (f32[{rows},{columns}], f32[{rows}], f32[{rows}]) tuple(t, m, v) }}""")
+    together = any({"transpose", "reduce"} <= opcodes for opcodes in bodies)
+    assert together == (columns < 12)
