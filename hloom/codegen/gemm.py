@@ -178,12 +178,11 @@ class PackedWriter(ProductFinish):
         partial = b.alloc(p.of, total)
         e.tile = (tiling.width,)
         zero = b.constant(p.of, 0, e.tile)
-        self.packer.each(
-            ZERO,
-            constant(total),
-            tiling.width,
-            lambda k: b.store(partial, e.scalar(k), zero, (1,)),
-        )
+
+        def clear(k: Affine) -> None:
+            b.store(partial, e.scalar(k), zero, (1,))
+
+        self.packer.each(ZERO, constant(total), tiling.width, clear)
 
         def place(t: Affine, number: Affine) -> Affine:
             return t.plus(first.times(-1)).times(tiling.panels).plus(number).times(size)
@@ -193,16 +192,20 @@ class PackedWriter(ProductFinish):
 
             def rows(t: Affine) -> None:
                 m, _ = self._first_row(t)
-                a = self.packer.rows_of_a(scratch, m, k)
 
-                def one(number: Affine) -> None:
-                    at = e.scalar(place(t, number))
-                    shape, strides = (tiling.height, tiling.width), (tiling.width, 1)
-                    acc = self._multiply(a, panels, number, k)
-                    acc = b.binary("add", b.load(partial, at, shape, strides), acc)
-                    b.store(partial, at, acc, strides)
+                def add(_: Affine) -> None:
+                    a = self.packer.rows_of_a(scratch, m, k)
 
-                self.packer.each(ZERO, count, 1, one)
+                    def one(number: Affine) -> None:
+                        at = e.scalar(place(t, number))
+                        shape, strides = (tiling.height, tiling.width), (tiling.width, 1)
+                        acc = self._multiply(a, panels, number, k)
+                        acc = b.binary("add", b.load(partial, at, shape, strides), acc)
+                        b.store(partial, at, acc, strides)
+
+                    self.packer.each(ZERO, count, 1, one)
+
+                self.packer.each(ZERO, self._times(m, k), 1, add)
 
             self.packer.each(first, last, 1, rows)
 
@@ -219,6 +222,19 @@ class PackedWriter(ProductFinish):
             self.packer.each(ZERO, count, 1, one)
 
         self.packer.each(first, last, 1, finish)
+
+    def _times(self, m: Affine, k: Part) -> Affine:
+        """Once, or not at all, where all that a tile of rows has in a part of K is padding."""
+        touches, b, any_row = self.p.touches, self.b, None
+        if touches is None:
+            return constant(1)
+        for r in range(self.tiling.height):
+            inside = touches(self.e, m.plus(r), k.prefix)
+            if inside is None:
+                return constant(1)
+            any_row = inside if any_row is None else b.binary("or", any_row, inside)
+        assert any_row is not None
+        return self.e.indices.scalar(b.select(any_row, b.index(1), b.index(0)), 0, 1)
 
     def _first_row(self, t: Affine) -> tuple[Affine, Affine]:
         """The first row of a tile of rows, and how many of its rows another tile has."""

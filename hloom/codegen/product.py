@@ -32,6 +32,9 @@ Read = Callable[[Elements, Affine, Affine, Sequence[Affine]], Value]
 # Where a row of A stands in memory: buffer, offset of its first element, strides of rows and of K.
 Direct = Callable[[Elements, Affine, Affine], tuple[Value, Affine, int, int]]
 
+# Whether a row of A has more than zeros at first digits of K: (elements, m, digits); None: yes.
+Touches = Callable[[Elements, Affine, Sequence[Affine]], Value | None]
+
 # A result with no more columns than this (and more rows) is computed transposed: then what is
 # read most is read in vectors, where it stands.
 FEW_COLUMNS = 6
@@ -72,6 +75,8 @@ class Product:
     """Panels that B lies in already."""
     window: WindowRows | None = None
     """How rows of A are read from an image, where a window's places need not be packed."""
+    touches: Touches | None = None
+    """Whether a row has more than padding at the first digits of K, where much is padding."""
     tiling: GemmTiling | None = None
     """How it is cut, where that has been chosen; None: as the device's costs say."""
 

@@ -17,11 +17,12 @@ from hloom.codegen.elements import Elements, Index
 from hloom.codegen.elements_data import choose
 from hloom.codegen.elements_window import window_position
 from hloom.codegen.packing import WIDE, Packing, exact_source, packing_of
-from hloom.codegen.product import Product, Read, fastest
+from hloom.codegen.product import Product, Read, Touches, fastest
 from hloom.codegen.row_products import accumulator_type
 from hloom.codegen.window_rows import window_rows
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
+from hloom.ir.values.window import WindowDimension
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import DType
 
@@ -41,6 +42,8 @@ FILTER_STRIDE = 4
 FILTER_ROW = 8
 # Fewer input features than this are taken together with their neighbours in a row.
 FEW_ROWS = 8
+# Where less of what windows cover is the image, tiles of rows are asked whether they see any of it.
+MOST_INSIDE = 0.75
 
 
 def convolution_product(
@@ -105,11 +108,41 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
         "k" if fastest(rhs, leaves) == labels.kernel_input_feature_dimension else "n",
         a_merged=2 if _joins_features(i, leaves) else 1,
         packing=packing,
+        touches=_touches(dims, images, sizes, out),
     )
     if groups == 1 and packing.group == 1 and device is not None:
         p = replace(p, window=window_rows(i, leaves, of, device))
     is_plain = groups == 1 and not any(w.window_reversal for w in dims)
     return _with_panels(p, rhs, leaves) if is_plain else p
+
+
+def _touches(
+    dims: Sequence[WindowDimension], images: int, sizes: Sequence[int], out: Sequence[int]
+) -> Touches | None:
+    """Whether a row sees any of the image at some places of the window; None where most do."""
+    if share_inside(dims, sizes, out) >= MOST_INSIDE:
+        return None
+
+    def touches(e: Elements, m: Affine, k: Sequence[Affine]) -> Value | None:
+        _, *place = e.indices.digits(m, [images, *out])
+        return window_position(e, tuple(place), k, dims, sizes)[1]
+
+    return touches
+
+
+def share_inside(
+    dims: Sequence[WindowDimension], sizes: Sequence[int], out: Sequence[int]
+) -> float:
+    """Which share of all that windows cover is the image, and not padding."""
+    share = 1.0
+    for w, size, count in zip(dims, sizes, out):
+        end, inside = (size - 1) * w.base_dilation + 1, 0
+        for k in range(w.size):
+            first = w.padding_low - k * w.window_dilation  # times the stride, of the first inside
+            low, high = -(-first // w.stride), -(-(first + end) // w.stride)
+            inside += max(0, min(high, count) - max(low, 0))
+        share *= inside / max(1, w.size * count)
+    return share
 
 
 def _packing(i: Instruction, of: DType, leaves: set[Instruction], device: Device | None) -> Packing:
