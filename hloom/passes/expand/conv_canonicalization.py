@@ -3,7 +3,8 @@
 What is done, in this order:
 
 1. operands get one type (`product_types`), reversed windows become `reverse` of the kernel;
-2. a window of one element, or of the whole base, is a dot over channels;
+2. a window of one element, or of the whole base, is a dot over channels, and so is any window on a
+   base of one element;
 3. the gradient of weights keeps its operands as they lie and is marked;
 4. other dimension orders become transposes, batch groups become feature groups: the groups of the
    batch move in front of the channels;
@@ -21,6 +22,7 @@ from math import prod
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.conv_dims import ConvolutionDimensions
+from hloom.ir.values.padding import Padding
 from hloom.ir.values.window import Window, WindowDimension
 from hloom.passes.expand.conv_forms import (
     WGRAD,
@@ -28,6 +30,7 @@ from hloom.passes.expand.conv_forms import (
     gradient_labels,
     has_equal_phases,
     is_canonical,
+    is_of_points,
     is_phased,
     is_point_like,
     is_weight_gradient,
@@ -123,6 +126,39 @@ def as_dot(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: 
     return b.reshaped(dot, (x.shape.dims[0], *(1 for _ in rows), features))
 
 
+def as_spread_dot(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: DType):
+    """The result [b, spatial..., f] for images of one element: that times the whole kernel, which
+    meets it from its last place to its first."""
+    rows, rank = i.attrs.window.dimensions, i.attrs.window.rank
+    out = [i.shape.dims[d] for d in i.attrs.dim_labels.output_spatial_dimensions]
+    # Result element o meets place `padding_low - o` of the kernel, where there is such a place.
+    lows = [max(0, d.padding_low - d.size + 1) for d in rows]
+    highs = [min(n, d.padding_low + 1) for n, d in zip(out, rows, strict=True)]
+    if any(low >= high for low, high in zip(lows, highs, strict=True)):
+        return b.full(0, dtype, (x.shape.dims[0], *out, y.shape.dims[-1]))
+    ranges = [(0, size, 1) for size in y.shape.dims]
+    for axis, (d, low, high) in enumerate(zip(rows, lows, highs, strict=True)):
+        ranges[axis] = (d.padding_low - high + 1, d.padding_low - low + 1, 1)
+    y = b.cut(y, ranges)
+    turned = tuple(axis for axis in range(rank) if y.shape.dims[axis] > 1)
+    y = b.emit("reverse", y, dimensions=turned) if turned else y
+    x = b.reshaped(x, (x.shape.dims[0], x.shape.dims[-1]))
+    sizes = (x.shape.dims[0], *y.shape.dims[:rank], y.shape.dims[-1])
+    dot = b.emit(
+        "dot",
+        x,
+        y,
+        shape=shape(dtype, sizes),
+        lhs_contracting_dims=(1,),
+        rhs_contracting_dims=(rank,),
+        operand_precision=i.attrs.operand_precision,
+    )
+    around = zip(lows, highs, out, strict=True)
+    beside = [(low, n - high, 0) for low, high, n in around]
+    padding = Padding.of((0, 0, 0), *beside, (0, 0, 0))
+    return dot if padding.is_none else b.emit("pad", dot, b.scalar(0, dtype), padding=padding)
+
+
 def as_gradient(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: DType):
     """The result, under the labels of `i`, as a gradient of weights."""
     labels = gradient_labels(i.attrs.window.rank)
@@ -147,6 +183,8 @@ def in_its_form(b: Expansion, convolution: Instruction) -> Instruction:
     x, y = convolution.operands
     if is_point_like(convolution):
         return as_dot(b, convolution, x, y, convolution.shape.dtype)
+    if is_of_points(convolution):
+        return as_spread_dot(b, convolution, x, y, convolution.shape.dtype)
     if is_weight_gradient(convolution):
         return as_gradient(b, convolution, x, y, convolution.shape.dtype)
     return convolution
@@ -296,7 +334,7 @@ class ConvolutionCanonicalization(Expander):
             return b.full(0, of.dtype, of.dims)
         old = a.dim_labels
         rank = a.window.rank
-        if is_weight_gradient(i) and not is_point_like(i):
+        if is_weight_gradient(i) and not is_point_like(i) and not is_of_points(i):
             return b.converted(as_gradient(b, i, x, y, dtype), of.dtype)
         turned = [
             at
@@ -315,6 +353,8 @@ class ConvolutionCanonicalization(Expander):
         a = i.attrs
         if is_point_like(i):
             return as_dot(b, i, x, y, dtype)
+        if is_of_points(i):
+            return as_spread_dot(b, i, x, y, dtype)
         groups = a.feature_group_count * a.batch_group_count
         if a.batch_group_count > 1:
             x = with_feature_groups(b, x, a.batch_group_count, a.feature_group_count)

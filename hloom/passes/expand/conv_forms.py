@@ -67,6 +67,17 @@ def is_point_like(conv: Instruction) -> bool:
     )
 
 
+def is_of_points(conv: Instruction) -> bool:
+    """Whether images are of one element, of which each element of the result sees one place of the
+    window, or none."""
+    a = conv.attrs
+    if a.feature_group_count != 1 or a.batch_group_count != 1 or is_point_like(conv):
+        return False
+    x, base = conv.operands[0].shape.dims, a.dim_labels.input_spatial_dimensions
+    rows = a.window.dimensions
+    return all(x[n] == 1 for n in base) and all(d.stride == d.window_dilation == 1 for d in rows)
+
+
 def is_phased(d: WindowDimension) -> bool:
     """Whether base dilation of a dimension can go by splitting the result."""
     return d.base_dilation > 1 and d.stride == 1 and d.window_dilation == 1
@@ -98,7 +109,7 @@ def is_canonical(conv: Instruction, most_phases: int) -> bool:
     if any(d.window_reversal for d in a.window.dimensions):
         return False
     rank = a.window.rank
-    if is_point_like(conv) or splits_into_phases(conv, most_phases):
+    if is_point_like(conv) or is_of_points(conv) or splits_into_phases(conv, most_phases):
         return False
     if a.convolution_kind == WGRAD and a.dim_labels == gradient_labels(rank):
         return a.feature_group_count == 1
