@@ -23,13 +23,14 @@ class Computation:
     """Parameters in, `root` out.
 
     `instructions` is an ordered set in program order: appended order, which after edits need not
-    be topological (`in_order` is; `is_sorted` remembers that it was found so, and every method that
-    could change that makes it False). `callers` maps each calling instruction to how many times it
+    be topological (`in_order` is; it remembers what it found until `forget_order`, which every
+    method calls that could change it). `callers` maps each calling instruction to how many times it
     names this computation; it is kept true by every editing method.
     """
 
     __slots__ = (
         "_next_suffix",
+        "_order",
         "_root",
         "backend_config",
         "callers",
@@ -49,6 +50,8 @@ class Computation:
         self.id = -1
         self.instructions: dict[Instruction, None] = {}
         self.is_sorted = True
+        self._order: list[Instruction] | None = None
+        """The post order that `in_order` found, where program order is not topological."""
         self.names: dict[str, Instruction] = {}
         self.parameters: list[Instruction] = []
         self.callers: dict[Instruction, int] = {}
@@ -116,28 +119,40 @@ class Computation:
         """
         if self.is_sorted:
             return list(self.instructions)
+        if self._order is not None:
+            return list(self._order)
         seen: set[Instruction] = set()
         holds, add = seen.issuperset, seen.add
         for i in self.instructions:
-            if i.operands and not holds(i.operands):
-                return self._post_order()
-            if i.control_predecessors and not holds(i.control_predecessors):
-                return self._post_order()
+            if (i.operands and not holds(i.operands)) or (
+                i.control_predecessors and not holds(i.control_predecessors)
+            ):
+                self._order = self._post_order()
+                return list(self._order)
             add(i)
         self.is_sorted = True
         return list(self.instructions)
+
+    def forget_order(self) -> None:
+        """Look for an order again: what must run before what has changed."""
+        self.is_sorted, self._order = False, None
 
     def _post_order(self) -> list[Instruction]:
         done: dict[Instruction, None] = {}
         open_: set[Instruction] = set()
         for start in self.instructions:
+            if start in done:
+                continue
             stack = [start]
             while stack:
                 i = stack[-1]
                 if i in done:
                     stack.pop()
                     continue
-                waiting = [x for x in i.control_predecessors + i.operands if x not in done]
+                before = i.operands
+                if i.control_predecessors:
+                    before = i.control_predecessors + before
+                waiting = [x for x in before if x not in done]
                 if not waiting:
                     open_.discard(i)
                     done[i] = None
@@ -214,6 +229,8 @@ class Computation:
         instruction = Instruction(id, name, opcode, attrs, operands, shape, self, called)
         self.names[name] = instruction
         self.instructions[instruction] = None
+        if self._order is not None:
+            self._order.append(instruction)
         for x in operands:
             x.users[instruction] = None
         for c in called:
@@ -241,7 +258,7 @@ class Computation:
         readers = list(old.users)
         new_users = new.users
         if readers:
-            self.is_sorted = False
+            self.forget_order()
         for reader in readers:
             reader.operands = tuple([new if x is old else x for x in reader.operands])
             new_users[reader] = None
@@ -263,7 +280,7 @@ class Computation:
         for reader in readers:
             reader.operands = tuple([new_for_old.get(x, x) for x in reader.operands])
         if readers:
-            self.is_sorted = False
+            self.forget_order()
 
     def erase(self, dead: Instruction) -> tuple[Instruction, ...]:
         """Remove an unread instruction that is not the root; return the operands it released."""
@@ -272,6 +289,7 @@ class Computation:
         if dead.control_predecessors or dead.control_successors:
             dead.drop_control_edges()
         del self.instructions[dead]
+        self._order = None
         del self.names[dead.name]
         for x in dead.operands:
             x.users.pop(dead, None)
@@ -294,4 +312,12 @@ class Computation:
         reordered = dict.fromkeys(order)
         if reordered.keys() != self.instructions.keys():
             raise GraphError(f"the new order of %{self.name} has other instructions")
-        self.instructions, self.is_sorted = reordered, False
+        self.instructions = reordered
+        self.forget_order()
+
+    def sort(self) -> None:
+        """Make `in_order` the program order."""
+        order = self.in_order()
+        if not self.is_sorted:
+            self.reorder(order)
+            self.is_sorted = True

@@ -102,11 +102,12 @@ class Instruction:
         if before not in self.control_predecessors:
             self.control_predecessors += (before,)
             before.control_successors += (self,)
-            self.parent.is_sorted = False
+            self.parent.forget_order()
 
     def remove_control_predecessor(self, before: Instruction) -> None:
         self.control_predecessors = tuple(x for x in self.control_predecessors if x is not before)
         before.control_successors = tuple(x for x in before.control_successors if x is not self)
+        self.parent.forget_order()
 
     def drop_control_edges(self) -> None:
         """Forget every order but that of the data."""
@@ -120,7 +121,7 @@ class Instruction:
         for x in self.operands:
             x.users.pop(self, None)
         self.operands = operands
-        self.parent.is_sorted = False
+        self.parent.forget_order()
         for x in operands:
             x.users[self] = None
 

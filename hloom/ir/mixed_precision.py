@@ -328,7 +328,7 @@ def unify(module: Module, threads: frozenset[str] = frozenset()) -> int:
         for i, types in mixed:
             _unify(i, types)
         for x in dict.fromkeys(i.parent for i, _ in mixed):
-            x.reorder(x.in_order())
+            x.sort()
     if count:
         repair_schedules(module)
     return count

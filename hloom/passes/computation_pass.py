@@ -45,6 +45,6 @@ def settle(module: Module, changed: Iterable[Computation]) -> None:
         if c.is_fusion:
             remove_dead_instructions(c)
             drop_unread_operands(c)
-        c.reorder(c.in_order())
+        c.sort()
     if changed:
         repair_schedules(module)

@@ -17,7 +17,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 from hloom.ir.order import repair_schedules
 from hloom.passes.facts import Claims, Fact
-from hloom.rewrite.driver import RuleTable, Trace, apply_rules, rule_table
+from hloom.rewrite.driver import RuleTable, Trace, apply_rules
 from hloom.rewrite.fusion import drop_unread_operands
 from hloom.rewrite.rule import Rule
 
@@ -141,13 +141,13 @@ class RewritePass(Pass):
 @cache
 def _table_of(p: RewritePass) -> RuleTable:
     """The rules of a pass by opcode: as long as the class and the options are the same."""
-    return rule_table(p.active_rules())
+    return RuleTable(p.active_rules())
 
 
 def _is_of_use(rules: RuleTable, c: Computation) -> bool:
     """Whether a rule is for an instruction of the computation, or one is unread and would go."""
-    root = c.root
-    return any(i.opcode in rules or (not i.users and i is not root) for i in c.instructions)
+    root, opcodes = c.root, rules.by_opcode
+    return any(i.opcode in opcodes or (not i.users and i is not root) for i in c.instructions)
 
 
 ROOMS = "simplify control normalize expand fuse layout sharding collectives partition"

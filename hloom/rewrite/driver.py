@@ -9,7 +9,7 @@ that undo one another.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,17 +57,40 @@ class Trace:
                 self.events.append(Event(rule, str(i), None, new.reason))
 
 
-RuleTable = Mapping[str, list[tuple[Any, ...]]]
-"""By opcode, the rules to try: each with its `match`, `build` and `wants`."""
+Candidate = tuple[Any, ...]
+"""A rule with its `match`, `build` and `wants`."""
 
 
-def rule_table(rules: Iterable[Rule]) -> RuleTable:
-    """The rules by the opcode they are for. Made once, it serves any number of computations."""
-    by_opcode: dict[str, list[tuple[Any, ...]]] = {}
-    for r in rules:
-        for opcode in r.pattern.opcodes or ():
-            by_opcode.setdefault(opcode, []).append((r, r.match, r.build, r.wants))
-    return by_opcode
+class RuleTable:
+    """Rules by the opcodes of an instruction and of its operands: most patterns ask for these, so
+    that few rules are tried anywhere. Made once, it serves any number of computations."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.by_opcode: dict[str, list[Candidate]] = {}
+        self._by_opcodes: dict[tuple[str | int, ...], list[Candidate]] = {}
+        for r in rules:
+            for opcode in r.pattern.opcodes or ():
+                self.by_opcode.setdefault(opcode, []).append((r, r.match, r.build, r.wants))
+
+    def candidates(self, i: Instruction) -> Sequence[Candidate]:
+        """The rules whose patterns ask for no other opcodes, the first to be tried first."""
+        opcode, operands = i.opcode, i.operands
+        if opcode not in self.by_opcode:
+            return ()
+        count = len(operands)
+        if count == 1:
+            key = (opcode, operands[0].opcode)
+        elif count == 2:
+            key = (opcode, operands[0].opcode, operands[1].opcode)
+        else:  # what has many operands has few rules
+            key = (opcode, count)
+        candidates = self._by_opcodes.get(key)
+        if candidates is None:
+            known = [x.opcode for x in operands] if count in (1, 2) else None
+            candidates = self._by_opcodes[key] = [
+                c for c in self.by_opcode[opcode] if c[0].pattern.may_match(count, known)
+            ]
+        return candidates
 
 
 @dataclass
@@ -75,7 +98,7 @@ class _Run:
     """One run of some rules over one computation."""
 
     computation: Computation
-    by_opcode: RuleTable
+    rules: RuleTable
     trace: Trace | None
     fuel: int
     work: deque[Instruction] = field(default_factory=deque)
@@ -84,8 +107,9 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.builder = RuleBuilder(self.computation)
-        self.work.extend(self.computation.in_order())
-        self.queued.update(self.work)
+        order = self.computation.in_order()
+        self.work.extend(order)
+        self.queued.update(order)
 
     def push(self, items: Iterable[Instruction]) -> None:
         """Look at these again, unless they wait already."""
@@ -97,10 +121,11 @@ class _Run:
 
     def run(self) -> Counter[str]:
         work, queued, here = self.work, self.queued, self.computation.instructions
+        opcodes = self.rules.by_opcode
         while work:
             i = work.popleft()
             queued.discard(i)
-            if i in here:
+            if (i.opcode in opcodes or not i.users) and i in here:
                 self.visit(i)
         return self.fired
 
@@ -110,10 +135,7 @@ class _Run:
             if is_removable(i):
                 self.push(self.computation.erase(i))
             return
-        candidates = self.by_opcode.get(i.opcode)
-        if candidates is None:
-            return
-        for r, match, build, wants in candidates:
+        for r, match, build, wants in self.rules.candidates(i):
             bindings: dict[str, Instruction] = {}
             if not match(i, bindings):
                 continue
@@ -224,5 +246,5 @@ def apply_rules(
     """
     if fuel is None:
         fuel = 20 * len(computation.instructions) + 1000
-    table = rules if isinstance(rules, Mapping) else rule_table(rules)
+    table = rules if isinstance(rules, RuleTable) else RuleTable(rules)
     return _Run(computation, table, trace, fuel).run()

@@ -8,7 +8,7 @@ an instruction walks no pattern objects. Operands of commutative operations are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -51,6 +51,23 @@ class Pattern:
         """What each name means if the pattern matches `i`."""
         bindings: Bindings = {}
         return bindings if compiled(self)(i, bindings) else None
+
+    def may_match(self, count: int, opcodes: Sequence[str] | None) -> bool:
+        """Whether it may match an instruction, which is of its opcode, of so many operands, made
+        by these opcodes (None: whatever makes them)."""
+        if self.operands is None:
+            return True
+        if len(self.operands) != count:
+            return False
+        if opcodes is None:
+            return True
+        orders = [opcodes]
+        if count == 2 and self.opcodes is not None and self.opcodes <= SWAPS:
+            orders.append(opcodes[::-1])
+        return any(
+            all(p.opcodes is None or x in p.opcodes for p, x in zip(self.operands, order))
+            for order in orders
+        )
 
     def __str__(self) -> str:
         if self.opcodes is None:

@@ -1,12 +1,18 @@
 """The rewrite engine: what it tries, in which order, what it refuses, and that it ends."""
 
+from dataclasses import MISSING, fields
+from pathlib import Path
+
 import pytest
 
 import hloom
 from hloom.ir.text import parse_module
+from hloom.passes.pass_ import PASSES, RewritePass
 from hloom.rewrite import Declined, FuelError, Trace, any_of, apply_rules, m, rule, var
+from hloom.rewrite.driver import RuleTable
 from hloom.types.shape import shape
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 x, y = var("x"), var("y")
 
 
@@ -189,3 +195,23 @@ def test_any_of_tries_each_opcode():
         c = entry(f" ROOT a = f32[4] {opcode}(x)")
         assert apply_rules(c, [either]) == {"either": 1} and opcodes(c) == ["abs"]
     assert hloom.verify(c.module) is None
+
+
+def test_no_rule_that_matches_is_left_out_for_the_opcodes_of_operands():
+    tables = [
+        RuleTable(p().active_rules())
+        for _, p in PASSES.items()
+        if issubclass(p, RewritePass) and all(f.default is not MISSING for f in fields(p))
+    ]
+    assert sum(len(rules) for table in tables for rules in table.by_opcode.values()) > 100
+    tried = left_out = 0
+    for file in sorted(EXAMPLES.glob("*.hlo")):
+        for c in hloom.load(file).computations:
+            for i in c.instructions:
+                for table in tables:
+                    candidates = table.candidates(i)
+                    matching = [x for x in table.by_opcode.get(i.opcode, ()) if x[1](i, {})]
+                    assert [x for x in candidates if x in matching] == matching
+                    tried += len(candidates)
+                    left_out += len(table.by_opcode.get(i.opcode, ())) - len(candidates)
+    assert left_out > tried

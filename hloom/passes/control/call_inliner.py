@@ -39,7 +39,7 @@ def inline_call(call: Instruction, *, propagate_metadata: bool = True) -> Replac
     The call's control predecessors come before every inlined instruction, its control successors
     after the new root; the schedule, if there is one, gets the inlined instructions where the
     call stood. Channel ids stay as they are. The inlined instructions stand at the end of the
-    program order: call `reorder(in_order())` when done. Raises `UsageError` for another opcode.
+    program order: call `sort()` when done. Raises `UsageError` for another opcode.
     """
     if call.opcode != "call":
         raise UsageError("it is no call", instruction=f"%{call.name}", rule="inline")
@@ -215,7 +215,7 @@ class CallInliner(Pass):
                 all_inlined |= inlined
             fired["inlined"] += len(calls)
             inlining.finish()
-            c.reorder(c.in_order())
+            c.sort()
         left = {old: new for old, new in all_inlined.items() if old.opcode != "parameter"}
         left = {old: new for old, new in left.items() if new in new.parent.instructions}
         return PassResult.of(fired), left

@@ -323,7 +323,7 @@ class _Padding:
     def drop(self) -> None:
         """Erase what has been replaced."""
         erase_replaced(self.computation, self.before, self.new_for_old)
-        self.computation.reorder(self.computation.in_order())
+        self.computation.sort()
 
     def run_entry(self) -> None:
         """Make the entry static between its parameters and its result."""

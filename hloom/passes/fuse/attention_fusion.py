@@ -62,7 +62,7 @@ class AttentionFusion(Pass):
                     trace.declined[self.name, form] += 1
             if fusions:
                 fired["attention"] += fusions
-                c.reorder(c.in_order())
+                c.sort()
         return PassResult.of(fired)
 
     def _form(self, i: Instruction) -> AttentionForm | str:

@@ -48,7 +48,7 @@ def apply_plan(plan: FusionPlan, module: Module) -> int:
         new_for_old |= _results(c, roots, fusion)
     c.replace_all(new_for_old)
     _erase(c, gone)
-    c.reorder(c.in_order())
+    c.sort()
     return len(fusions)
 
 

@@ -72,7 +72,7 @@ def _fuse(c: Computation, module: Module, kind: str, accepts: Accepts) -> int:
         fuse_members(c, module, members, root, "kCustom", config)
         count += 1
     if count:
-        c.reorder(c.in_order())
+        c.sort()
     return count
 
 

@@ -154,7 +154,7 @@ class _Normalizer:
                 c.root.shape = plain
                 self.fired["layouts"] += 1
         if self.fired.total() > count:
-            c.reorder(c.in_order())
+            c.sort()
 
     def forget_tiles(self) -> None:
         """Arrays of callers lie in the order of their dimensions alone, and say so."""

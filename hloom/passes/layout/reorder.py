@@ -65,7 +65,7 @@ class Reorderer:
             if i in self.holder and not i.users and i is not c.root:
                 c.erase(i)
         if self.fired.total() > count:
-            c.reorder(c.in_order())
+            c.sort()
 
     def order_of_root(self) -> Order:
         """The order callers want an array result in."""

@@ -94,7 +94,7 @@ class ReshapeToBitcast(Pass):
                 apply_once(i)
                 fired["reduce"] += 1
             if folds:
-                c.reorder(c.in_order())
+                c.sort()
             for i in c.instructions:
                 if i.opcode in _CANDIDATES and keeps_bytes(i):
                     fired[i.opcode] += 1

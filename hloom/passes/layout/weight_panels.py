@@ -113,7 +113,7 @@ def _laid_out(
             read_panels(w, panels, module)
         count += 1
     if count:
-        c.reorder(c.in_order())
+        c.sort()
     return count
 
 
@@ -204,7 +204,7 @@ def read_panels(w: Weight, panels: Instruction, module: Module) -> None:
     operand = i.operands[number]
     i.set_operands((*i.operands[:number], panels, *i.operands[number + 1 :]))
     _erase(i.parent, operand)
-    body.reorder(body.in_order())
+    body.sort()
 
 
 def _arranged(body: Computation, panels: Instruction, matrix: Matrix) -> Instruction:

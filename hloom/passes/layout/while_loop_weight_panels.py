@@ -92,7 +92,7 @@ class WhileLoopWeightPanels(Pass):
             for w in same:
                 read_panels(w, panels, module)
         if weights:
-            body.reorder(body.in_order())
+            body.sort()
         return len(weights)
 
     def _is_long(self, loop: Instruction, index: int) -> bool:
@@ -132,7 +132,7 @@ def _move_out(loop: Instruction, all_panels: set[Instruction]) -> None:
     all_panels.update(loop.operands[0].operands[-len(worth) :])
     for c in (loop.parent, *loop.called):
         remove_dead_instructions(c)
-        c.reorder(c.in_order())
+        c.sort()
 
 
 def _panels(c: Computation, w: Weight, module: Module) -> Instruction:

@@ -276,7 +276,7 @@ def _take_over(module: Module, run: Partitioner, entry: Computation) -> None:
     module.schedule = None
     for computation, _ in run.done.values():
         remove_dead_instructions(computation)
-        computation.reorder(computation.in_order())
+        computation.sort()
     live = set(module.computations_in_order([entry]))
     _remove(module, [c for c in module.computations if c not in live])
     taken = {c.name for c in module.computations}

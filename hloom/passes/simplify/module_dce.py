@@ -183,7 +183,7 @@ class ModuleDeadCodeElimination(Pass):
             while narrowed := _narrowed(c):
                 fired += narrowed
                 fired["instructions"] += remove_dead_instructions(c)
-                c.reorder(c.in_order())
+                c.sort()
         fired["computations"] += remove_dead_computations(module)
         if +fired:
             repair_schedules(module)

@@ -75,7 +75,7 @@ def written_whole(i: Instruction, numbers: list[int]) -> Instruction:
         c.root = parts[0]
     else:
         root.set_operands(tuple(parts))
-        c.reorder(c.in_order())
+        c.sort()
     return fusion
 
 

@@ -60,7 +60,7 @@ def view_of(cpu: Lowering, i: Instruction) -> View | None:
     for number in read:
         _read_parts(view, c.parameters[number])
     drop_unread_operands(c)
-    c.reorder(c.in_order())
+    c.sort()
     return view
 
 
