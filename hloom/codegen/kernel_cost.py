@@ -105,6 +105,7 @@ class _Counter:
         self.times = 1.0
         """How often the block runs that is being counted."""
         self.known: dict[Value, int | None] = {}
+        self._vectors: dict[tuple[tuple[int, ...], DType], float] = {}
         self.vector = device.compute.vector_bytes
         # A cheap operation on a whole vector.
         lanes = device.compute.vector_floats
@@ -165,9 +166,9 @@ class _Counter:
         """How many cheap operations an operation on vectors is worth."""
         if not op.results or not op.result.dtype.is_floating:
             return 1.0
-        kind = op.attrs.get("kind", op.opcode)
-        fixed = any(x.op is not None and x.op.opcode == "constant" for x in op.operands)
-        if kind in EXTREMES and not fixed:
+        if op.attrs.get("kind", op.opcode) in EXTREMES and not any(
+            x.op is not None and x.op.opcode == "constant" for x in op.operands
+        ):
             return self.costs.extreme_weight
         return 1.0 if op.opcode in ("reduce", "scan") else max(self.costs.weight(op.opcode), 1.0)
 
@@ -210,11 +211,14 @@ class _Counter:
 
     def vectors(self, shape: tuple[int, ...], dtype: DType) -> float:
         """How many vectors hold a tile, each row by itself."""
-        *rows, lanes = shape or (1,)
-        size = _width(dtype)
-        if dtype.is_floating and dtype.bits < 32:
-            size = 4  # as it is computed
-        return prod(rows) * ceil(lanes * size / self.vector)
+        known = self._vectors.get((shape, dtype))
+        if known is None:
+            *rows, lanes = shape or (1,)
+            size = _width(dtype)
+            if dtype.is_floating and dtype.bits < 32:
+                size = 4  # as it is computed
+            known = self._vectors[shape, dtype] = prod(rows) * ceil(lanes * size / self.vector)
+        return known
 
     def _op(self, op: Op, own: Cycles) -> None:
         opcode = op.opcode
@@ -248,8 +252,11 @@ class _Counter:
             own.add("arithmetic", weight, self.costs.instruction_cycles)
         else:
             weight = self._weight(op)
-            wide = max([op.result, *op.operands], key=lambda x: max(x.dtype.size_bytes, 1))
-            count = self.vectors(shape, wide.dtype) * (2 if dtype.is_complex else 1)
+            wide = dtype
+            for x in op.operands:
+                if x.dtype is not wide and x.dtype.size_bytes > max(wide.size_bytes, 1):
+                    wide = x.dtype
+            count = self.vectors(shape, wide) * (2 if dtype.is_complex else 1)
             own.arithmetic += count * weight * self.cheap
             own.instructions += count
 

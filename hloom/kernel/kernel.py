@@ -42,7 +42,6 @@ dots, folds and what blocks yield to narrower ones; without it every op does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -173,17 +172,19 @@ class Kernel:
             count *= extent
         return count
 
-    def ops(self) -> Iterator[Op]:
+    def ops(self) -> list[Op]:
         """Every op, outer ones before those of their blocks."""
-        yield from ops_of(self.body)
+        return ops_of(self.body)
 
 
-def ops_of(block: Block) -> Iterator[Op]:
+def ops_of(block: Block) -> list[Op]:
     """Every op of a block and of the blocks inside it."""
+    ops: list[Op] = []
     for op in block.ops:
-        yield op
+        ops.append(op)
         for inner in op.blocks:
-            yield from ops_of(inner)
+            ops += ops_of(inner)
+    return ops
 
 
 FOLDS = frozenset("add multiply minimum maximum and or xor".split())

@@ -32,7 +32,11 @@ _FROM_INTEGER_MAGIC = {"f32": 2.0**23, "f64": 2.0**52}
 
 def deepest(*values: V) -> int:
     """The largest depth of some values."""
-    return max(v.depth for v in values)
+    depth = 0
+    for v in values:
+        if v.depth > depth:
+            depth = v.depth
+    return depth
 
 
 def suffix(a: V) -> str:

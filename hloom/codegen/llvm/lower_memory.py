@@ -331,9 +331,13 @@ def planes_of_scratch(kernel: Kernel) -> dict[Value, int]:
     from the first real part to the first imaginary one."""
     planes: dict[Value, int] = {}
     others: set[Value] = set()
-    for op in kernel.ops():
+    ops = kernel.ops()
+    for op in ops:
         if op.opcode == "alloc" and op.result.dtype.is_complex:
             planes[op.result] = op.attrs["size"] * op.result.dtype.size_bytes // 2
+    if not planes:
+        return planes
+    for op in ops:
         is_whole = (op.opcode, len(op.operands)) in (("load", 2), ("store", 3))
         others.update(op.operands[1:] if is_whole else op.operands)
     return {buffer: distance for buffer, distance in planes.items() if buffer not in others}

@@ -20,7 +20,7 @@ SUM_BYTES = 4
 
 def has_tiles(kernel: Kernel) -> bool:
     """Whether a kernel multiplies whole tiles."""
-    return any(is_tiled(op) for op in ops_of(kernel.body))
+    return any(is_tiled(op) for op in ops_of(kernel.body) if op.opcode == "dot")
 
 
 def is_tiled(op: Op) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable
+from functools import cache, lru_cache
 
 from hloom.base.diagnostics import HloError
 
@@ -78,6 +79,7 @@ class V:
         return f"{self.type} {self.name}"
 
 
+@cache
 def type_text(kind: str, lanes: int) -> str:
     """The LLVM type: `float`, `<16 x float>`."""
     word = LLVM_NAME.get(kind)
@@ -133,6 +135,12 @@ def scalar_text(kind: str, value: int | float) -> str:
 
 def constant(kind: str, value: int | float, lanes: int = 1) -> V:
     """The value whose lanes all are `value`, rounded to the kind."""
+    if type(value) is int and kind not in FLOATS:
+        return _integer(kind, value, lanes)
+    return _constant(kind, value, lanes)
+
+
+def _constant(kind: str, value: int | float, lanes: int) -> V:
     if kind not in LLVM_NAME:
         raise HloError(f"no LLVM type of kind {kind!r}", rule="llvm-type")
     text = scalar_text(kind, value)
@@ -141,6 +149,10 @@ def constant(kind: str, value: int | float, lanes: int = 1) -> V:
     if kind not in FLOATS:
         value = wrapped(kind, int(value))
     return V(text, kind, lanes, 0, value)
+
+
+_integer = lru_cache(maxsize=4096)(_constant)
+"""Offsets and lengths, of which kernels have the same ones again and again."""
 
 
 def constant_vector(kind: str, values: Iterable[int | float]) -> V:

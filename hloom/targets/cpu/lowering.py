@@ -326,7 +326,7 @@ class Lowering:
     def shared(self, kernel: kernels.Kernel, name: str) -> str:
         """The symbol of a kernel that no instruction's structure is the key of: that of an equal
         one, if there is one. Only kernels of one size are compared, as text."""
-        size = len(kernel.params), sum(1 for _ in kernel.ops())
+        size = len(kernel.params), len(kernel.ops())
         alike = self._by_size.setdefault(size, [])
         kernel.name = "kernel"
         text = show_kernel(kernel) if alike else ""
