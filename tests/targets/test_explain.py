@@ -44,6 +44,40 @@ def test_memory_is_that_of_the_program(name):
     assert len(arena) == sum(v.slice.allocation.kind == "temp" for v in memory.values)
 
 
+LOOP = """HloModule m
+body {{
+  s = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[64,64] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[64,64] {step}
+  ROOT t = (s32[], f32[64,64]) tuple(j, y)
+}}
+condition {{
+  s = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(100)
+  ROOT p = pred[] compare(i, n), direction=LT
+}}
+ENTRY e {{
+  x = f32[64,64] parameter(0)
+  zero = s32[] constant(0)
+  s = (s32[], f32[64,64]) tuple(zero, x)
+  w = (s32[], f32[64,64]) while(s), condition=condition, body=body
+  ROOT y = f32[64,64] get-tuple-element(w), index=1
+}}
+"""
+PRODUCT = "dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+
+
+def test_a_loop_that_is_not_one_kernel_says_why():
+    (row,) = explained(hloom.parse(LOOP.format(step=PRODUCT)), "fallback").rows
+    assert (row.value, row.verdict) == ("w", "loop step by step")
+    assert "%y" in row.why and "much to do" in row.why
+    assert not explained(hloom.parse(LOOP.format(step="add(x, x)")), "fallback").rows
+
+
 def test_what_shares_a_buffer_names_another_value():
     rows = explained(example("resnet_step"), "memory").rows
     names = {r.value for r in rows}

@@ -120,6 +120,8 @@ class Lowering:
     """First halves of collectives, by instruction."""
     made_by: dict[Thunk, Instruction] = field(default_factory=dict)
     """The instruction of each step of each sequence."""
+    stepwise: dict[Instruction, str] = field(default_factory=dict)
+    """Loops that are not one kernel, and why."""
     infeeds: list[Shape] = field(default_factory=list)
     outfeeds: list[Shape] = field(default_factory=list)
     _by_key: dict[Hashable, list[tuple[str, Emitted]]] = field(default_factory=dict)

@@ -59,10 +59,18 @@ def slow_paths(
             paths += _routine(t, i)
         elif isinstance(t, Kernel):
             paths += _kernel(t, i, device)
-        elif i.opcode == "while" and trip_count(i).count is None:
-            why = f"its condition is computed before every turn: {trip_count(i).why}"
-            paths.append(SlowPath(i, "loop of unknown length", why))
+        elif i.opcode == "while":
+            paths += _loop(i, lowering)
     return paths
+
+
+def _loop(i: Instruction, lowering: Lowering) -> Iterator[SlowPath]:
+    if trip_count(i).count is None:
+        why = f"its condition is computed before every turn: {trip_count(i).why}"
+        yield SlowPath(i, "loop of unknown length", why)
+    if i in lowering.stepwise:
+        why = f"it is not one kernel: {lowering.stepwise[i]}"
+        yield SlowPath(i, "loop step by step", why)
 
 
 def _routine(t: Routine, i: Instruction) -> Iterator[SlowPath]:

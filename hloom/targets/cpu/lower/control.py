@@ -8,6 +8,7 @@ from hloom.ir.instruction import Instruction
 from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.thunk import Thunk
 from hloom.program.thunks.while_ import While
+from hloom.targets.cpu.lower.loop_steps import Decline
 from hloom.targets.cpu.lower.whole_loop import whole_loop
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
@@ -33,6 +34,9 @@ def _in_one_kernel(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
         return None
     try:
         return whole_loop(cpu, i)
+    except Decline as why:
+        cpu.stepwise[i] = str(why)
+        return None
     except Exception as error:
         culprit = Culprit("kernel", WHOLE_LOOP, i.name)
         blame(error, culprit)

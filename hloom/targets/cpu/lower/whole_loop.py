@@ -3,7 +3,7 @@ times.
 
 The loop, its condition and all inside it become control flow of a kernel. Carried scalars stay in
 registers; larger arrays stay at their places in memory, where the writers of kernels write their
-loops in line. What does not fit (products, sorts, ..) makes `whole_loop` decline: thunk by thunk.
+loops in line. What does not fit (products, sorts, ..) raises `Decline`: the loop runs step by step.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ Index = tuple[int, ...]
 Slot = Value | BufferSlice
 
 
-def whole_loop(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
-    """What runs a while loop in one kernel; None if it is no loop of small operations.
+def whole_loop(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    """What runs a while loop in one kernel; `Decline` if it is no loop of small operations.
 
     A kernel cannot be told to stop. One that may run for long returns after some steps, its state
     in memory, and a loop around it calls it again: there the program looks whether to stop.
     """
     if is_huge(i.called):
-        return None
+        raise Decline("it has too many instructions for one function")
     steps, pred = steps_at_once(i, cpu.device.costs), cpu.slice(i.called[0].root)
     try:
         whole = _written(cpu, i, steps, pred)
@@ -64,18 +64,15 @@ def whole_loop(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
             whole = _written(cpu, i, steps, pred)
         except Overlap:
             steps, whole = None, _written(cpu, i, None, pred)
-    if whole is None or steps is None:
-        return None if whole is None else [whole]
+    if steps is None:
+        return [whole]
     return [While(i.name, (whole,), pred, ())]
 
 
-def _written(cpu: Lowering, i: Instruction, steps: int | None, pred: BufferSlice) -> Kernel | None:
+def _written(cpu: Lowering, i: Instruction, steps: int | None, pred: BufferSlice) -> Kernel:
     """The thunk of the kernel, which says at `pred` whether to call it again."""
     writer = _Writer(cpu, i, steps)
-    try:
-        writer.write(pred)
-    except Decline:
-        return None
+    writer.write(pred)
     kernel = writer.builder.finish()
     kernel.cost_ns = loop_ns(i, cpu.device.costs)
     used = {x for op in kernel.ops() for x in op.operands}
