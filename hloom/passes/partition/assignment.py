@@ -114,14 +114,15 @@ def candidates(
     asked = [pulled(walk, f, dims, t) for dims, t in zip(f.results, wanted) if t is not None]
     sources = list(asked[:1])
     order = sorted(range(len(operands)), key=lambda k: -_size(operands[k].shape))
-    for k in order:
-        forms = dict.fromkeys((operands[k].primary, *operands[k].forms))
-        if operands[k].is_free:
-            continue
-        for t in list(forms)[:MOST_FORMS]:
-            t = t.without(walk.region)
-            sources.append(pulled(walk, f, f.operands[k], t))
-            sources += turned(walk, f, f.operands[k], t)
+    own = _suggested(walk, f, operands, [k for k in order if not operands[k].is_free])
+    if not own and f.reduced:
+        # What is made in any tiling may be made of something that is cut: so are sums of it, where
+        # they are less.
+        size = math.prod([f.sizes[k] for dims in f.results[0] for k in dims])
+        larger = [k for k in order if _size(operands[k].shape) > size]
+        priced = [k for k in larger if operands[k].cost(Tiling.replicated(operands[k].shape.rank))]
+        own = _suggested(walk, f, operands, priced)
+    sources += own
     options: dict[tuple, Assignment] = {}
     for k, source in enumerate(sources):
         others = sources[:k] + sources[k + 1 :]
@@ -131,6 +132,20 @@ def candidates(
     if not options or f.work <= walk.of.most_repeated:
         options.setdefault((), {})
     return list(options.values())
+
+
+def _suggested(
+    walk: Walk, f: Loops, operands: Sequence[TiledValue], order: Sequence[int]
+) -> list[Assignment]:
+    """Assignments that operands as they stand suggest."""
+    sources: list[Assignment] = []
+    for k in order:
+        forms = dict.fromkeys((operands[k].primary, *operands[k].forms))
+        for t in list(forms)[:MOST_FORMS]:
+            t = t.without(walk.region)
+            sources.append(pulled(walk, f, f.operands[k], t))
+            sources += turned(walk, f, f.operands[k], t)
+    return sources
 
 
 def turned(walk: Walk, f: Loops, dims: Dims, t: Tiling) -> list[Assignment]:

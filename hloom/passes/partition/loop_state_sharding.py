@@ -34,6 +34,7 @@ from hloom.rewrite.driver import Trace
 from hloom.types.shape import Shape
 from hloom.types.sizes import data_bytes
 
+SLICES = frozenset(["dynamic-slice", "dynamic-update-slice"])
 MOST_LOOPS = 8
 """So many loops are tried; each is one more partitioning of the program."""
 
@@ -103,13 +104,48 @@ def _differing(module: Module) -> list[tuple[int, Sharding]]:
         if loop.parent not in around.flow.depths:
             continue
         seen = [_decided(around, loop)]
-        for way in [_decided(nodes, loop) for nodes in within]:
+        ways = [_decided(nodes, loop) for nodes in within]
+        for way in [*ways, *_as_sliced(around, loop, seen[0])]:
             if way.sharding is None or way.size_bytes > seen[0].size_bytes:
                 continue
             if not any(s.sharding is not None and way.sharding.same(s.sharding) for s in seen):
                 seen.append(way)
                 candidates.append((place, way.sharding))
     return candidates
+
+
+def _as_sliced(nodes: Nodes, loop: Instruction, around: _Decided) -> list[_Decided]:
+    """The state as steps slice it, or write slices of it: what is cut along the dimension by whose
+    places steps go is exchanged once, before the loop, instead of in each of them."""
+    sharding, body = around.sharding, loop.called[1]
+    if sharding is None or not sharding.is_tuple:
+        return []
+    if not all(s.is_array for s in loop.shape.elements):
+        return []
+    leaves = list(sharding.elements)
+    for x in body.parameters[0].users:
+        if x.opcode != "get-tuple-element" or _is_stated(nodes, loop, x):
+            continue
+        for u in x.users:
+            if u.opcode not in SLICES or u.operands[0] is not x or x in u.operands[1:]:
+                continue
+            part = u if u.opcode == "dynamic-slice" else u.operands[1]
+            said = sharding_of(nodes, part)
+            tiled = REPLICATED if said is None else said.tiled()
+            if said is None or tiled.kind != "tiled":
+                continue
+            tile = tiled.tile_sizes(part.shape.dims)
+            sizes = zip(x.shape.dims, part.shape.dims, tile, strict=True)
+            if all(own == n for whole, n, own in sizes if whole != n):
+                leaves[x.attrs.index] = said
+    whole = Sharding.tuple_of(*leaves)
+    return [_Decided(whole, _part_bytes(loop.shape, whole))]
+
+
+def _is_stated(nodes: Nodes, loop: Instruction, element: Instruction) -> bool:
+    """Whether the program says how an element of the state is to stand."""
+    whole = nodes.of(loop, element.attrs.index)
+    return any(node.stated is not None for node in (whole, nodes.of(element)))
 
 
 def _received(module: Module) -> float:

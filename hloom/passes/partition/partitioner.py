@@ -268,7 +268,9 @@ class Walk:
         if k not in self.of.cut_by_table:
             return t
         whole = nothing_cut(v.shape)  # of which any table cuts parts, and nothing is handed on
-        return whole if not v.received(whole) else min(self.of.cut_by_table[k], key=v.cost)
+        best = min(self.of.cut_by_table[k], key=v.cost)
+        handed_on = self.b.array(v.shape).tile_bytes(best)
+        return whole if v.received(whole) <= v.cost(best) + handed_on else best
 
     def _even(self, v: TiledValue) -> Tiling:
         """How a value stands, of dimensions that are cut into equal parts."""

@@ -13,6 +13,7 @@ from collections import Counter
 from hloom.ir.module import Module
 from hloom.ir.values.sharding_sdy import MESHES
 from hloom.passes.control.call_inliner import CallInliner
+from hloom.passes.normalize.pad_trimmer import PadTrimmer
 from hloom.passes.partition.loop_state_sharding import LoopStateSharding
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
@@ -23,6 +24,7 @@ from hloom.rewrite.driver import Trace
 PREPARED = (
     ShardyImporter(),
     CallInliner(),
+    PadTrimmer(),  # stencils: what is padded is cut unevenly, what is moved is not
     ModuleDeadCodeElimination(),  # what nobody reads says nothing of how others are cut
     LoopStateSharding(),
     ShardingPropagation(),

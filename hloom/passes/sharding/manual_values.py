@@ -1,4 +1,5 @@
-"""Which values are in regions that the program partitions itself (`shard_map`)."""
+"""Which values are in regions that the program partitions itself (`shard_map`), and what goes on
+through the borders of these."""
 
 from __future__ import annotations
 
@@ -53,3 +54,29 @@ def _speaks_of_others(node: Node, source: Node) -> bool:
     if source.all_manual or node.space not in (None, source.space):
         return False
     return node.used.isdisjoint(source.manual)
+
+
+def crossed(step: Step, nodes: Nodes) -> list[Node]:
+    """Cut a value inside of a region as outside, or outside as inside, along the axes that are not
+    the program's own; those that changed."""
+    outer, inner = step.nodes
+    own = inner.manual - outer.manual
+    if inner.all_manual or inner.space is None or outer.space not in (None, inner.space):
+        return []
+    changed: dict[Node, None] = {}
+    for d, (around, within) in enumerate(zip(outer.dims, inner.dims)):
+        head = tuple([a for a in around if a in own])
+        rest = around[len(head) :]
+        if around[: len(head)] != head:
+            continue  # parts inside are not whole tiles of it
+        for node, have, want in ((inner, within, rest), (outer, around, head + within)):
+            more = want[len(have) :]
+            fits = node.is_open[d] and more and want[: len(have)] == have
+            if not fits or not node.used.isdisjoint(more):
+                continue
+            if inner.shape.dims[d] % nodes.spaces.spaces[inner.space].size(want[-len(more) :]):
+                continue
+            node.dims[d], node.space, node.source = want, inner.space, step.at.name
+            node.why.append(f"through the border of a region at %{step.at.name}")
+            changed[node] = None
+    return list(changed)

@@ -13,6 +13,7 @@ says whether what is said inside of loops spreads before what is said around the
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
@@ -23,7 +24,7 @@ from hloom.ir.traits import ELEMENTWISE, FORWARDS, RESHAPES
 from hloom.ir.values.sharding_sdy import BARRIER, DIRECTION, allowed_directions
 from hloom.passes.sharding.axes import Axes
 from hloom.passes.sharding.factors import Dimensions, Factor, Factors, Kind, factors
-from hloom.passes.sharding.manual_values import spread_manual
+from hloom.passes.sharding.manual_values import crossed, spread_manual
 from hloom.passes.sharding.nodes import Node, Nodes
 
 
@@ -54,7 +55,10 @@ class LoopOrder(IntEnum):
 BORDERS = ("SPMDFullToShardShape", "SPMDShardToFullShape")
 """Calls that give the part of a value inside of a region, and the value of its parts."""
 
-_EARLY = opcodes(ELEMENTWISE, RESHAPES, FORWARDS, also=("transpose", "copy"))
+_SPREAD = "broadcast"
+"""To its result as early as those below, so that all operands of elementwise operations say what
+they have to say before one of them is taken for all."""
+_EARLY = opcodes(ELEMENTWISE, RESHAPES, FORWARDS, also=("transpose", "copy", _SPREAD))
 
 
 @dataclass(slots=True, eq=False)
@@ -186,7 +190,7 @@ class Propagation:
     def _step(self, step: Step, phase: Phase) -> list[Node]:
         """Cut the values of one instruction as the largest of them are; those that changed."""
         if step.is_border:
-            return _crossed(step, self.nodes)
+            return crossed(step, self.nodes)
         cut = [n for n in step.nodes if n.is_cut]
         if not cut:
             return []
@@ -194,7 +198,9 @@ class Propagation:
         wanted = self._wanted(step, phase, lead)
         changed: dict[Node, None] = {}
         count = len(step.table.operands)
-        first = count if phase == Phase.FORWARD or not step.extends[0] else 0
+        is_spread = phase == Phase.SAME and step.at.opcode == _SPREAD
+        is_forward = phase == Phase.FORWARD or is_spread
+        first = count if is_forward or not step.extends[0] else 0
         last = len(step.nodes) if step.extends[1] else count
         for node, dims in list(zip(step.nodes, step.table.tensors))[first:last]:
             if _joinable(node, lead) and self._extend(step, node, dims, wanted, lead):
@@ -222,7 +228,11 @@ class Propagation:
             is_summed = kinds[key[0]].kind == Kind.REDUCE
             return is_summed, -kept_bytes[key], -self._size(lead, key[1])
 
-        for factor, axes in sorted(proposals, key=rank):
+        ranks = {key: rank(key) for key in proposals}
+        is_open = phase < Phase.MOVING and _joins_spread(step.at)
+        for factor, axes in sorted(proposals, key=ranks.__getitem__):
+            if is_open and _is_draw(ranks, (factor, axes)):
+                continue
             have = wanted.get(factor, ())
             if axes[: len(have)] != have:
                 if have[: len(axes)] != axes:
@@ -337,30 +347,19 @@ class Propagation:
         return taken
 
 
-def _crossed(step: Step, nodes: Nodes) -> list[Node]:
-    """Cut a value inside of a region as outside, or outside as inside, along the axes that are not
-    the program's own; those that changed."""
-    outer, inner = step.nodes
-    own = inner.manual - outer.manual
-    if inner.all_manual or inner.space is None or outer.space not in (None, inner.space):
-        return []
-    changed: dict[Node, None] = {}
-    for d, (around, within) in enumerate(zip(outer.dims, inner.dims)):
-        head = tuple([a for a in around if a in own])
-        rest = around[len(head) :]
-        if around[: len(head)] != head:
-            continue  # parts inside are not whole tiles of it
-        for node, have, want in ((inner, within, rest), (outer, around, head + within)):
-            more = want[len(have) :]
-            fits = node.is_open[d] and more and want[: len(have)] == have
-            if not fits or not node.used.isdisjoint(more):
-                continue
-            if inner.shape.dims[d] % nodes.spaces.spaces[inner.space].size(want[-len(more) :]):
-                continue
-            node.dims[d], node.space, node.source = want, inner.space, step.at.name
-            node.why.append(f"through the border of a region at %{step.at.name}")
-            changed[node] = None
-    return list(changed)
+def _joins_spread(i: Instruction) -> bool:
+    """Whether an operation on elements is of spread arrays alone, as all pairs of points are."""
+    is_pairs = i.opcode in _EARLY and len(i.operands) > 1
+    return is_pairs and all(x.opcode == _SPREAD for x in i.operands)
+
+
+def _is_draw(ranks: Mapping[tuple[int, Axes], object], key: tuple[int, Axes]) -> bool:
+    """Whether another dimension has the same claim to an axis: what is around an instruction says
+    which it is to be, if it comes to say anything."""
+    return any(
+        other[0] != key[0] and rank == ranks[key] and not set(other[1]).isdisjoint(key[1])
+        for other, rank in ranks.items()
+    )
 
 
 def _may(kind: Kind, phase: Phase) -> bool:

@@ -57,3 +57,16 @@ def test_sums_are_scattered_that_only_the_result_holds() -> None:
       ROOT t = (f32[8,8]) tuple(d), sharding={{devices=[4,1]<=[4]}}
     }""")  # fmt: skip
     assert traffic(cut) == {"reduce-scatter": 16}
+
+
+def test_what_is_spread_is_cut_in_any_order_once_it_is_received() -> None:
+    """It was made in the mesh's order, and each tile handed on."""
+    cut = cut_and_compared("""ENTRY main {
+      x = f32[2,4,4] parameter(0), sharding={devices=[3,1,1]0,1,2}
+      y = f32[3,4] parameter(1), sharding={devices=[1,3]0,1,2}
+      z = f32[3,4] sine(y), sharding={devices=[1,3]0,1,2}
+      b = f32[2,4,16,4] broadcast(x), dimensions={0,1,3}
+      ROOT t = (f32[2,4,16,4], f32[3,4]) tuple(b, z),
+        sharding={{devices=[1,1,3,1]0,2,1}, {devices=[1,3]0,1,2}}
+    }""", 3)  # fmt: skip
+    assert traffic(cut) == {"all-gather": 3 * 4 * 4}
