@@ -15,11 +15,11 @@ from hloom.program.slice import ALIGNMENT
 from hloom.program.thunks.fft import FFT
 from hloom.program.thunks.routine import Numbers
 
-MOST_RADIX, MOST_TILE_CONVOLUTION = 127, 2048
+MOST_RADIX, MOST_TILE_CONVOLUTION = 127, 4096
 """The largest prime factor that has passes; the longest convolution whose rows share a tile."""
 POINT_COSTS = ((7, 44), (5, 32), (3, 22), (2, 12))
 """Of a point, for each factor of a convolution's length."""
-MOST_PASSES, LEAST_STEPS, MOST_ROWS = 4096, 64, 1024
+MOST_PASSES, LEAST_STEPS, MOST_ROWS = 4096, 64, 4096
 """Up to which length there are passes; from which on two steps; up to which rows share tiles."""
 GROUP, LEAST_GROUP = 1 << 18, 64
 """Of rows of reals that are packed together: points, and rows."""

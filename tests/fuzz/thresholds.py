@@ -71,6 +71,7 @@ NO_SIZES: dict[str, str] = {
     "passes.normalize.while_loop_invariant_code_motion": "FEW",
     "passes.normalize.while_loop_unroller": "FEW",
     "passes.simplify.algebra.folds": "MOST_PIECES",
+    "targets.cpu.lower.carried_rows": "LEAST_BITS",
     "targets.cpu.lower.sort": "MOST_OPERANDS",
     "targets.cpu.lower.views": "MOST_PARTS",
     "targets.cpu.lower.loop_steps": "LONG_NS LEAST_STEPS MOST_STEPS MOST_INSTRUCTIONS",
@@ -166,6 +167,7 @@ _SIZES: dict[str, dict[str, str]] = {
     "passes.normalize.dot_result_order": {"MANY_ROWS": "dimension"},
     "passes.normalize.reshape_mover": {"MOST_CONSTANT_ELEMENTS": "elements"},
     "passes.simplify.cse": {"MOST_CONSTANT_ELEMENTS": "elements"},
+    "targets.cpu.lower.carried_rows": {"ROW_VECTORS": "dimension"},
     "targets.cpu.lower.families": {"TINY_SIZE": "dimension"},
 }
 

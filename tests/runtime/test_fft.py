@@ -121,6 +121,15 @@ def test_several_dimensions(call: NativeCall, kind: int, single: bool):
         check(call, kind, lengths, 2, single)
 
 
+@pytest.mark.parametrize("single", [True, False], ids=["f32", "f64"])
+@pytest.mark.parametrize("n", [1025, 1299, 1331, 1520, 1536, 2003, 2049, 2401, 4095, 4096, 4097])
+def test_many_rows(call: NativeCall, n: int, single: bool):
+    """In tiles, where two steps leave lanes empty; of the last tile some lanes are."""
+    for kind in (FFT, IFFT, RFFT, IRFFT):
+        for batch in (7, 8, 16, 19):
+            check(call, kind, (n,), batch, single)
+
+
 def test_long_rows(call: NativeCall):
     for n in (32768, 65536, 100000, 1 << 18):
         check(call, FFT, (n,), 1, True)

@@ -52,7 +52,7 @@ struct Pass {
 // A prime factor above this would be dearer as sums of all its elements than as a convolution.
 constexpr int64_t kMostRadix = 127;
 // Convolutions of so many points stay in a core's second cache with a row in every lane.
-constexpr int64_t kMostTileConvolution = 2048;
+constexpr int64_t kMostTileConvolution = 4096;
 
 // A length whose prime factors are at most 127 is done in passes (Stockham, no reordering); a large
 // one in two steps of about its root; any other as a convolution with a chirp (Bluestein). Behind

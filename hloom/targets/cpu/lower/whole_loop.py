@@ -2,8 +2,8 @@
 times.
 
 The loop, its condition and all inside it become control flow of a kernel. Carried scalars stay in
-registers; larger arrays stay at their places in memory, where the writers of kernels write their
-loops in line. What does not fit (products, sorts, ..) raises `Decline`: the loop runs step by step.
+registers, short rows too (carried_rows.py), other arrays in memory, where writers of kernels write
+loops in line. What does not fit (products, sorts, ..) raises `Decline`: it runs step by step.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hloom.program.slice import BufferSlice
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
 from hloom.program.thunks.while_ import While
+from hloom.targets.cpu.lower.carried_rows import carry_rows
 from hloom.targets.cpu.lower.loop_steps import (
     LOOPS,
     Decline,
@@ -75,14 +76,14 @@ def _written(cpu: Lowering, i: Instruction, steps: int | None, pred: BufferSlice
     writer.write(pred)
     kernel = writer.builder.finish()
     kernel.cost_ns = loop_ns(i, cpu.device.costs)
+    places = {value: place for (place, _), value in writer.params.items()}
+    carry_rows(kernel, places, cpu.device.compute.vector_bytes)
     used = {x for op in kernel.ops() for x in op.operands}
     kernel.params = [p for p in kernel.params if p.value in used]
     cpu.admit([kernel])
-    symbol = cpu.shared(kernel, i.name)
-    places = {value: place for (place, _), value in writer.params.items()}
     arguments = tuple([places[p.value] for p in kernel.params])
     writes = tuple([p.role != "in" for p in kernel.params])
-    return Kernel(i.name, symbol, arguments, writes, 1, kernel.cost_ns)
+    return Kernel(i.name, cpu.shared(kernel, i.name), arguments, writes, 1, kernel.cost_ns)
 
 
 class _Writer:
@@ -253,10 +254,9 @@ class _Writer:
             if number == len(i.called) - 1:
                 return branch(number)
             b = self.builder
-            if selector.dtype.is_pred:
-                takes = selector
-            else:
-                takes = b.compare("EQ", selector, b.constant(S32, number))
+            takes = selector
+            if not takes.dtype.is_pred:
+                takes = b.compare("EQ", takes, b.constant(S32, number))
             return b.if_(takes, lambda: branch(number), lambda: choose(number + 1))
 
         results = choose(0)
