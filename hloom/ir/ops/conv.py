@@ -15,9 +15,11 @@ ConvolutionKind = enumeration("convolution kind", "fprop", "dgrad", "wgrad")
 @op("convolution", CONTRACTS, CHANGES_LAYOUT, MIXES_FLOATS, ANY_PRECISION)
 class Convolution:
     """Sliding dot products of the window rhs over lhs; dim_labels names the dimensions of lhs,
-    rhs and out. Between the elements of an lhs moved apart (lhs_dilate) are zeros. The interpreter
-    multiplies them, so that a NaN or infinite weight makes NaN there; native code does so where it
-    reads them, and often reads none, as XLA:CPU without feature groups.
+    rhs and out. Between the elements of an lhs moved apart (lhs_dilate) and around it are zeros.
+    The interpreter multiplies them, so that a NaN or infinite weight makes NaN there; native code
+    does so where it reads them, and often reads none (padding that a whole tile of rows sees, or
+    all places of a window but one). XLA:CPU multiplies those of padding, and with feature groups
+    those between elements.
     """
 
     lhs: Operand
