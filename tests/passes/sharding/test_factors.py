@@ -13,6 +13,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS, opcodes
 from hloom.ir.traits import ELEMENTWISE
+from hloom.passes import pass_named
 from hloom.passes.sharding.factors import RULES, Factors, Kind, factors
 from hloom.types.literal import Literal
 
@@ -174,3 +175,16 @@ def test_a_bitcast_that_leaves_elements_out_has_no_factors(whole, part):
     ENTRY e {{ x = f32[{whole}] parameter(0)
       ROOT r = f32[{part}] bitcast(x) }}""")
     assert {f.kind for f in factors(module.entry.root).factors} == {Kind.WHOLE}
+
+
+def test_scalars_beside_the_arrays_of_a_map():
+    """Their values go everywhere; in either place."""
+    module = parse("""HloModule m
+    scaled { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] subtract(a, b) }
+    ENTRY e { x = f32[8,6] parameter(0), sharding={devices=[4,2]<=[8]} y = f32[] parameter(1)
+      m = f32[8,6] map(x, y), dimensions={0,1}, to_apply=scaled
+      ROOT n = f32[8,6] map(y, m), dimensions={0,1}, to_apply=scaled }""")
+    pass_named("sharding-propagation").run(module)
+    assert module.entry.root.sharding == module.entry.parameters[0].sharding
+    pass_named("spmd-partitioner").run(module)
+    assert module.entry.root.shape.dims == (2, 3)

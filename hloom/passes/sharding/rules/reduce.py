@@ -8,7 +8,9 @@ from hloom.passes.sharding.factors import RULES, FactorTable, Kind
 
 @RULES.of("map")
 def map_(table: FactorTable, i: Instruction) -> None:
-    table.same(range(len(i.operands)), [0], range(i.shape.rank))
+    """Scalars stand beside arrays of which every element is combined with them."""
+    whole = [k for k, x in enumerate(i.operands) if x.shape.rank == i.shape.rank]
+    table.same(whole, [0], range(i.shape.rank))
 
 
 @RULES.of("reduce")
