@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.base.guarding import GUARDING
 from hloom.ir.text import show_module
 from hloom.ir.verify import verify
 from tests.fuzz import run_sizes
@@ -107,7 +108,8 @@ def test_one_is_tried_in_a_child() -> None:
     made = json.loads(in_child(attempt, number, seconds=100))
     assert made["verdict"] == "ok"
     assert sum(Counter(made["reached"]).values()) > 0
-    assert made["floor_s"] > 0
+    assert ("floor_s" in made) is not GUARDING  # pages of its own take each run's time
+    assert made.get("floor_s", 1.0) > 0
 
 
 def _elements(number: int) -> int:
