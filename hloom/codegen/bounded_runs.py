@@ -55,19 +55,25 @@ class Runs:
             e.loop(high.const, (), one if whole else moved, step=step, lower=low.const)
             return
         first, last = low.bounds()[0], high.bounds()[1]
+        # An index of one value would be a number, and what is read at it be read before the loop,
+        # which may have no iteration at all.
+        most = max(last - 1, first + step)
 
         def write(k: Value) -> tuple[Value, ...]:
-            return moved(e.indices.scalar(k, first, last - 1, gcd(step, low.step)))
+            return moved(e.indices.scalar(k, first, most, gcd(step, low.step)))
 
         e.for_(e.scalar(low), e.scalar(high), step, (), write)
 
+    def positive(self, x: Affine) -> Affine:
+        """An index, or 0 where it is less."""
+        low, high = x.bounds()
+        if low >= 0:
+            return x
+        if x.is_constant:
+            return ZERO
+        value = self.b.binary("maximum", self.e.scalar(x), self.b.index(0))
+        return self.e.indices.scalar(value, 0, max(high, 0))
+
     def clamped(self, x: Affine, most: Affine) -> Affine:
         """An index between 0 and another one."""
-        e = self.e
-        low, _ = x.bounds()
-        if low < 0:
-            if x.is_constant:
-                return ZERO
-            value = self.b.binary("maximum", e.scalar(x), self.b.index(0))
-            x = e.indices.scalar(value, 0, max(x.bounds()[1], 0))
-        return self.lesser(x, most)
+        return self.lesser(self.positive(x), most)

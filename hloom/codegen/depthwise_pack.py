@@ -75,7 +75,9 @@ class DepthwiseWriter(Finish, Runs):
         g = self.g
         top = row.times(g.stride[0]).plus(-g.padding[0])
         needed = count.plus(-1).times(g.stride[0]).plus((g.taps[0] - 1) * g.dilation[0] + 1)
-        begin = self.clamped(top.times(-1), needed)
+        # Where all rows are padding `shown` may be behind the last: there is no data then.
+        shown = self.positive(top.times(-1))
+        begin = self.lesser(shown, needed)
         end = self.clamped(top.times(-1).plus(g.size[0]), needed)
         stride = g.columns * self.place_size
         first = min(max(g.padding[1], 0), g.columns)
@@ -90,7 +92,7 @@ class DepthwiseWriter(Finish, Runs):
             self.zero(scratch, r.times(stride), last, g.columns)
 
         self.each(ZERO, begin, 1, zeros)
-        self.each(begin, end, 1, data)
+        self.each(shown, end, 1, data)
         self.each(end, needed, 1, zeros)
 
     def zero(self, scratch: Value, at: Affine, low: int, high: int) -> None:

@@ -196,9 +196,21 @@ class Bounds:
         self.carried(op.operands[2:], block.arguments[1:], [block])
         if not entered:
             self.loops.append(symbol)
-        self.entered(block)
+        if symbol.count > 1:
+            self.entered(block)
+        else:
+            self.only_once(block, symbol)
         if not entered:
             self.loops.pop()
+
+    def only_once(self, block: Block, symbol: Symbol) -> None:
+        """Walk through the block of a loop of one iteration or none. Indices have a number where
+        the loop has one, so that what its symbol says is told as of a condition."""
+        change = Linear(symbol.low, {symbol: -1})
+        facts = tuple([x.plus(change, x.terms.get(symbol, 0)) for x in symbol.facts])
+        with self.inside(facts, True) as possible:
+            if possible:
+                self.block(block)
 
     def entered(self, block: Block) -> None:
         """Walk through a block of which no more is known than of the one around it."""
