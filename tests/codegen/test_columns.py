@@ -8,6 +8,7 @@ import pytest
 import hloom
 from hloom.codegen.column_form import SHARED
 from hloom.compiler import compile_module
+from tests.codegen.pairs import sum_of_pairs
 
 FOLD = """HloModule m
 
@@ -105,35 +106,14 @@ def test_all_blocks_are_one_code(columns):
     assert len(widths) <= 2 * (8 + 1)
 
 
-PAIRS = """HloModule m
-
-fold {{
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
-}}
-
-ENTRY e {{
-  x = f32[{depth},{left}] parameter(0)
-  y = f32[{depth},{right}] parameter(1)
-  z = f32[] constant(0)
-  p = f32[{depth},{left},{right}] broadcast(x), dimensions={{0,1}}
-  q = f32[{depth},{left},{right}] broadcast(y), dimensions={{0,2}}
-  d = f32[{depth},{left},{right}] subtract(p, q)
-  s = f32[{depth},{left},{right}] multiply(d, d)
-  r = f32[{left},{right}] reduce(s, z), dimensions={{0}}, to_apply=fold
-  t = f32[{left},{right}] sqrt(r)
-  ROOT o = (f32[{left},{right}], f32[{left},{right}]) tuple(t, r)
-}}
-"""
-
-
 @pytest.mark.parametrize("depth", [16, 37])
 @pytest.mark.parametrize(
     ("left", "right"), [(1, 700), (2, 65), (40, 33), (33, 31), (7, 32), (5, 1040), (61, 700)]
 )
 def test_differences_of_pairs_are_read_in_rows(depth: int, left: int, right: int):
-    exe, found, expected = ran(PAIRS.format(depth=depth, left=left, right=right))
+    root = "t = {kept} sqrt(r) ROOT o = ({kept}, {kept}) tuple(t, r)"
+    text = sum_of_pairs((depth, left, right), (0, 1), (0, 2), 0, each="multiply(d, d)", root=root)
+    exe, found, expected = ran(text)
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-5)
     if right >= 32 and left > SHARED:

@@ -14,7 +14,7 @@ from hloom.ir.op import OPS, opcodes
 from hloom.ir.traits import ASSOCIATIVE
 from hloom.ir.values.group_modes import device_pairs, group_mode
 from hloom.passes.collectives.collective_config import said_of, set_said
-from hloom.passes.collectives.groups import devices_of, module_of, reduction_of
+from hloom.passes.collectives.groups import devices_of, module_of, reduction_of, share_host
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace
 
@@ -62,12 +62,9 @@ class CollectiveBackendAssigner(Pass):
             if mode is None:
                 return False
             pairs = device_pairs(pairs, mode, module.replica_count, module.num_partitions)
-            return all(self.host(a) == self.host(b) for a, b in pairs)
+            return all(share_host(pair, self.num_devices_per_host) for pair in pairs)
         groups = devices_of(i)
         types = {x.shape.dtype.name for x in i.operands}
         if groups is None or not types <= REDUCED or reduction_of(i) not in SUMS:
             return False
-        return all(len({self.host(d) for d in group}) == 1 for group in groups)
-
-    def host(self, device: int) -> int:
-        return device // max(self.num_devices_per_host, 1)
+        return all(share_host(group, self.num_devices_per_host) for group in groups)

@@ -13,7 +13,13 @@ from math import prod
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.passes.collectives.collective_config import set_said
-from hloom.passes.collectives.groups import devices_of, group_size, is_plain, reduction_of
+from hloom.passes.collectives.groups import (
+    devices_of,
+    group_size,
+    is_plain,
+    reduction_of,
+    share_host,
+)
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace
 
@@ -52,8 +58,7 @@ class CollectiveKernelStrategyAnnotator(Pass):
         size = None if groups is None else group_size(groups)
         if groups is None or size is None or size < 2:
             return None
-        per_host = max(self.num_devices_per_host, 1)
-        if any(len({d // per_host for d in group}) > 1 for group in groups):
+        if not all(share_host(group, self.num_devices_per_host) for group in groups):
             return None
         count = i.shape.size_bytes
         if count <= self.one_shot_bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -158,3 +158,8 @@ def keeps_layouts(module: Module) -> bool:
         i.attrs for i in module.instructions() if i.opcode in ("all-reduce", "all-reduce-start")
     )
     return any(a.constrain_layout for a in islice(known, 1))
+
+
+def share_host(devices: Iterable[int], per_host: int) -> bool:
+    """Whether devices are of one host, where each has so many, of consecutive ids."""
+    return len({d // max(per_host, 1) for d in devices}) <= 1
