@@ -91,6 +91,8 @@ def plan_lengths(t: FFT) -> set[tuple[int, bool]]:
     """Length, and whether of f64, of each plan that a transform asks for."""
     kind, is_double, lengths, _ = _parts(t)
     left = [*lengths[:-1], _packed(lengths[-1]) if kind >= REAL else lengths[-1]]
+    if kind >= REAL and fft_length(left[-1]).has_passes and left[-1] % 2 == 1:
+        left.append(left[-1] // _largest_factor(left[-1]))
     plans: set[tuple[int, bool]] = set()
     while left:
         p = fft_length(left.pop())
@@ -98,6 +100,15 @@ def plan_lengths(t: FFT) -> set[tuple[int, bool]]:
             plans.add((p.n, is_double))
             left += [n for n in (p.n1, p.n2, p.convolution) if n]
     return plans
+
+
+def _largest_factor(n: int) -> int:
+    """The radix of the first pass of an odd length: its largest prime factor."""
+    return next(p for p in range(MOST_RADIX, 1, -2) if n % p == 0 and _is_prime(p))
+
+
+def _is_prime(p: int) -> bool:
+    return all(p % d for d in range(3, isqrt(p) + 1, 2))
 
 
 def fft_scratch_bytes(t: FFT) -> int:

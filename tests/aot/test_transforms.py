@@ -31,7 +31,7 @@ def transform(kind, real, batch, lengths):
 
 
 # One of each way that fft.cc has: one tile, rows and columns; two steps; two steps of two steps;
-# chirps, alone and in columns; reals of even and odd lengths; several dimensions.
+# chirps, alone and in columns; reals of even and odd lengths, alone and many; several dimensions.
 CASES = [
     ("FFT", "f32", (3,), (1,)),
     ("FFT", "f32", (5,), (60,)),
@@ -43,6 +43,9 @@ CASES = [
     ("RFFT", "f32", (3,), (90,)),
     ("RFFT", "f64", (300,), (34,)),
     ("RFFT", "f32", (), (9, 21)),
+    ("RFFT", "f32", (35,), (75,)),  # sequences of 15, a row in every lane
+    ("RFFT", "f64", (3,), (31,)),  # of one
+    ("IRFFT", "f64", (20,), (1025,)),
     ("IRFFT", "f32", (4,), (64,)),
     ("IRFFT", "f64", (2,), (6, 5, 15)),
     ("IRFFT", "f32", (2,), (19, 38)),
@@ -83,7 +86,7 @@ def test_the_same_bits_and_only_the_c_library(tmp_path):
 
 def test_one_at_a_time_fits_its_memory(tmp_path):
     """The driver's workspace ends at a protected page, and nothing else asks for more."""
-    for k in (4, 6, 11):
+    for k in (4, 6, 10, 11, 12, 14):
         text = program(CASES[k : k + 1])
         library = exported(tmp_path, text, f"wave{k}")
         arguments = arrays(text)

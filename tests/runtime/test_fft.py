@@ -130,6 +130,24 @@ def test_many_rows(call: NativeCall, n: int, single: bool):
             check(call, kind, (n,), batch, single)
 
 
+@pytest.mark.parametrize("n", [9, 75, 127, 185, 1001])
+def test_rows_of_an_odd_number_of_reals_are_apart(call: NativeCall, n: int):
+    """Rows share tiles: nothing of one is seen in another, and sums of reals are real."""
+    x = np.random.default_rng(n).standard_normal((40, n)).astype(np.float32)
+    alone = np.zeros((40, n // 2 + 1), np.complex64)
+    call("hl_fft", RFFT, 0, 1, sizes([n]), 40, x, alone)
+    assert (alone[:, 0].imag == 0).all()
+    x[3], x[38] = np.inf, 1e30
+    beside = np.zeros_like(alone)
+    call("hl_fft", RFFT, 0, 1, sizes([n]), 40, x, beside)
+    kept = [r for r in range(40) if r not in (3, 38)]
+    assert np.array_equal(alone[kept], beside[kept])
+    alone[:, 0] += 1j  # which is not read
+    back = np.zeros((40, n), np.float32)
+    call("hl_fft", IRFFT, 0, 1, sizes([n]), 40, alone, back)
+    np.testing.assert_allclose(back[kept], x[kept], atol=2e-6)
+
+
 def test_long_rows(call: NativeCall):
     for n in (32768, 65536, 100000, 1 << 18):
         check(call, FFT, (n,), 1, True)

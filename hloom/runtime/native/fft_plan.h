@@ -44,6 +44,17 @@ struct Tile {
   T* work;  // 4 * tile_points(plan) * lanes values
 };
 
+// `many` rows of an odd number of reals, one per vector lane, and the first half of their transforms.
+template <class T>
+struct OddTile {
+  T* reals;  // [many][n]
+  T* half;   // [many][n / 2 + 1], complex
+  bool inverse;
+  int64_t many;
+  T scale;
+  T* work;  // 4 * n * lanes values
+};
+
 struct Pass {
   int radix;
   int64_t length, twiddles;  // what is left to transform; where its twiddles start
@@ -93,6 +104,10 @@ PlanPointer<FftPlan<T>> plan_of(int64_t n);
 int64_t fft_vector_bytes();
 template <class T>
 void fft_tile(const FftPlan<T>& plan, const Tile<T>& tile);
+
+// By the plan of an odd n, which has passes, and that of n / radix of the first of them.
+template <class T>
+void fft_odd_tile(const FftPlan<T>& plan, const FftPlan<T>& sequence, const OddTile<T>& tile);
 
 // A row of 2m reals: from the transform z of its m pairs to y, m + 1 numbers; w: `half` of m.
 template <class T>

@@ -94,6 +94,11 @@ void fft_tile(const FftPlan<T>& plan, const Tile<T>& t) {
 }
 
 template <class T>
+void fft_odd_tile(const FftPlan<T>& plan, const FftPlan<T>& sequence, const OddTile<T>& t) {
+  HLOOM_FFT_CHOSEN(odd_tile(plan, sequence, t))
+}
+
+template <class T>
 void fft_unpack(const T* z, T* y, int64_t m, const T* w) {
   HLOOM_FFT_CHOSEN(unpack(z, y, m, w))
 }
@@ -105,6 +110,10 @@ void fft_pack(const T* x, int64_t m, const T* w, T* z) {
 
 template void fft_tile<float>(const FftPlan<float>&, const Tile<float>&);
 template void fft_tile<double>(const FftPlan<double>&, const Tile<double>&);
+template void fft_odd_tile<float>(const FftPlan<float>&, const FftPlan<float>&,
+                                  const OddTile<float>&);
+template void fft_odd_tile<double>(const FftPlan<double>&, const FftPlan<double>&,
+                                   const OddTile<double>&);
 template void fft_unpack<float>(const float*, float*, int64_t, const float*);
 template void fft_unpack<double>(const double*, double*, int64_t, const double*);
 template void fft_pack<float>(const float*, int64_t, const float*, float*);
