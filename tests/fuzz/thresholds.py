@@ -124,6 +124,7 @@ _SIZES: dict[str, dict[str, str]] = {
         "LEAST_POINTS": "dimension",
         "LONG_FOLD": "dimension",
         "THIN": "dimension",
+        "SHORT_ROW": "dimension",
         "THIN_OF_PAIRS": "dimension",
     },
     "codegen.gemm_skinny": {"DEEP": "dimension", "MOST_SUMS_SHARE": "share"},

@@ -34,8 +34,10 @@ LONG_FOLD = 100
 """What is folded along rows then joins the lanes of each: it pays where a row has so many times the
 elements of the thin dimension. Steps of Viterbi of 300 x 300 x 5 2.1 of the time, of 40 x 1000 x 5
 0.6; of 500 sequences and 12 states 2.2."""
+SHORT_ROW = 16
+"""Rows of fewer elements fill no vector: they are folded as well along any other dimension."""
 NEAR = 32
-"""So many values before a reduce are looked at."""
+"""So many values before a reduce are looked at, or behind it."""
 Rule = Callable[[OrderGraph, Instruction], None]
 
 
@@ -182,6 +184,28 @@ def thin_side(i: Instruction, size: int) -> ThinSide | None:
     return ThinSide(size, dims, THIN)
 
 
+def _keeps_rows(i: Instruction, side: RowSide) -> bool:
+    """Whether a reduce folds rows as they lie in the program: long ones, or what is computed from
+    the result meets the rows again."""
+    if not side.fits(identity(len(side.dims))):
+        return False
+    return prod(side.dims[d] for d in side.reduced) >= SHORT_ROW or _is_repeated(i)
+
+
+def _is_repeated(i: Instruction) -> bool:
+    """Whether what a reduce gives is repeated along the rows that it folded."""
+    size = i.operands[0].shape.size
+    seen, stack = {i}, [i]
+    while stack and len(seen) < NEAR:
+        y = stack.pop()
+        if y.opcode == "broadcast" and y.shape.size == size:
+            return True
+        if y is i or y.opcode in BY_ELEMENT or y.opcode in ("reshape", "broadcast"):
+            stack += [z for z in y.users if z not in seen]
+            seen.update(y.users)
+    return bool(stack)
+
+
 def _parts_read(i: Instruction) -> set[frozenset[int]]:
     """What is reduced is made of arrays with a part of its dimensions, not only the first or the
     last: differences of all pairs of points have two with the innermost. These are the parts."""
@@ -224,7 +248,7 @@ def reduce(g: OrderGraph, i: Instruction) -> None:
         side = RowSide(g.bytes[first] // 2, values[0].shape.dims, over)
         if (thin := thin_side(i, g.bytes[first])) is not None:
             g.sides.append((first, thin))
-        elif side.fits(identity(len(side.dims))):  # rows stay rows; others are no reason to move
+        elif _keeps_rows(i, side):  # rows stay rows; others are no reason to move
             g.sides.append((first, side))
     kept_dims = [d for d in range(values[0].shape.rank) if d not in i.attrs.dimensions]
     table: Table = tuple(

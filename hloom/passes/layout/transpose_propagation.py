@@ -5,7 +5,8 @@ convolution, once convolutions are in their canonical form; one that keeps heads
 has them around products. Nothing says that what stands between has to be computed in the order in
 which it was written. This pass chooses an order for everything that has to be in one order
 (`order_graph.py`, `order_rules.py`), so that little is left to be moved (`order_choice.py`), and
-rewrites the operations for it (`reorder.py`). Parameters and results of the entry keep theirs.
+rewrites the operations for it (`reorder.py`). First transposes go to where dimensions are split
+(`split_dimensions.py`). Parameters and results of the entry keep theirs.
 
 Linear in the module: every value is looked at a bounded number of times.
 """
@@ -21,6 +22,7 @@ from hloom.passes.layout.order_choice import choose_orders
 from hloom.passes.layout.order_graph import looked_at
 from hloom.passes.layout.order_rules import graph_of, is_reason
 from hloom.passes.layout.reorder import reorder
+from hloom.passes.layout.split_dimensions import move_transposes
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace
 
@@ -46,6 +48,8 @@ class TransposePropagation(Pass):
         for _ in range(ROUNDS):
             if not any(is_reason(i) for i in module.instructions()):
                 break
+            for c in looked_at(module):
+                move_transposes(c, fired)
             g = graph_of(module)
             if not choose_orders(g):
                 break
