@@ -23,7 +23,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 MAGIC: Final = b"hloomexe"
-VERSION: Final = 4
+VERSION: Final = 5
 """Of everything here; another one is refused."""
 BYTE_ORDER: Final = 0x01020304
 PAGE: Final = 4096

@@ -4,7 +4,8 @@ A step that cannot compute in place (each element is made of its neighbours) wri
 beside the state, and a copy puts it where the next step reads. Two steps are written out instead,
 the second with the two places exchanged in all that it touches: no copy is left. It is the same
 step under another naming of memory, so that it is right wherever the whole step uses each place
-as a whole, or parts of it, but nothing that lies in it and beside it.
+as a whole, or parts of it, but nothing that lies in it and beside it, and where the place of the
+result is no part of the state itself: what it holds is forgotten with the step.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ def _is_exchange(t: While, copy: Copy) -> bool:
     """Whether the step may exchange the two places of a copy instead of copying."""
     pair = (copy.source, copy.target)
     if copy.source.overlaps(copy.target) or copy.source.size_bytes != copy.target.size_bytes:
+        return False
+    if any(copy.source.overlaps(p) for p in t.carried):
         return False
     if any(p.offset % ALIGNMENT or p.allocation.is_read_only for p in pair):
         return False

@@ -28,7 +28,7 @@ class While(Thunk):
     """Run the condition, and while the byte at `pred` is not 0 the body and the condition again.
 
     `trip_count` is how often the body runs where that is known before: the condition is then not
-    run at all.
+    run at all. `carried`: the places of its state, what iterations hand on and leave behind.
     """
 
     kind = "While"
@@ -36,6 +36,7 @@ class While(Thunk):
     pred: BufferSlice
     body: tuple[Thunk, ...]
     trip_count: int | None = None
+    carried: tuple[BufferSlice, ...] = ()
 
     def uses(self) -> tuple[Use, ...]:
         return () if self.trip_count is not None else (Use(self.pred, False),)

@@ -9,7 +9,7 @@
 namespace hloom::saved {
 
 inline constexpr char kMagic[] = "hloomexe";
-inline constexpr uint32_t kVersion = 4;
+inline constexpr uint32_t kVersion = 5;
 inline constexpr uint32_t kByteOrder = 0x1020304;
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint32_t kMostSections = 4096;

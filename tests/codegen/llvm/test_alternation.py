@@ -1,5 +1,7 @@
 """Loops that take turns between two places compute what they did, however many steps there are."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -66,6 +68,20 @@ def test_steps_in_turn_compute_the_same(steps):
     np.testing.assert_array_equal(results[1], v)
 
 
+TWICE = TURNED.replace("tuple(j, y, t)", "tuple(j, t, t)").replace("tuple(k, l)", "tuple(l, k)")
+
+
+@pytest.mark.parametrize("steps", [4, 5, 8])
+@pytest.mark.parametrize("text", [TWICE, TWICE.replace("tuple(l, k)", "tuple(k, l)")])
+def test_what_is_carried_twice_ends_as_the_same(text, steps):
+    """The place of the result is a part of the state, too: its copy is no exchange."""
+    executable = hloom.compile(hloom.parse(text.format(steps=steps)))
+    u, v = np.random.default_rng(0).standard_normal((2, 64, 1031), np.float32)
+    results = executable(u, v)
+    for result in results:
+        np.testing.assert_array_equal(result, np.roll(u, -steps, 1))
+
+
 MEMORY = Allocation(0, 1 << 16, "temp")
 
 
@@ -91,6 +107,12 @@ def test_places_are_exchanged_only_as_wholes():
     across = (place(512, 1024), True)
     assert alternation(loop(reads, across)) is None
     assert alternation(loop(reads, writes, behind=(place(1024),))) is None
+
+
+def test_places_of_the_state_are_not_exchanged_with_others_of_it():
+    turns = loop((place(1024), False), (place(0), True))
+    assert alternation(replace(turns, carried=(place(1024),))) is not None
+    assert alternation(replace(turns, carried=(place(1024), place(0)))) is None
 
 
 def test_an_exchanged_slice_keeps_its_distance():

@@ -25,7 +25,9 @@ def while_(cpu: Lowering, i: Instruction) -> list[Thunk]:
     # A condition that does something is run, whatever is known of its answer.
     effects = any(x.has_side_effect for x in condition.instructions)
     count = None if effects else trip_count(i).count
-    return [While(i.name, cpu.sequence(condition), pred, cpu.sequence(body), count)]
+    leaves = [index for index, leaf in i.shape.subshapes() if leaf.is_array]
+    carried = tuple([cpu.slice(i, index) for index in leaves])
+    return [While(i.name, cpu.sequence(condition), pred, cpu.sequence(body), count, carried)]
 
 
 def _in_one_kernel(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
