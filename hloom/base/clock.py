@@ -58,6 +58,20 @@ class StageClock:
             self._open.pop()
             self.seconds[name] += self._now() - start
 
+    @contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        """Part of a stage that turns up in the middle of another one, to which it does not count.
+        Nobody is told of it."""
+        self.seconds.setdefault(name, 0.0)
+        around, _ = self._open[-1]
+        start = self._now()
+        try:
+            yield
+        finally:
+            took = self._now() - start
+            self.seconds[name] += took
+            self.seconds[around] -= took
+
     def where(self) -> str:
         """What is being done now and for how long, and what took long before; for a message."""
         now = self._now()

@@ -35,3 +35,11 @@ def test_a_tool_that_looks_through_modules_finds_no_clock():
 def test_clocks_go_on():
     for read in (clock.monotonic, clock.performance, clock.wall):
         assert read() <= read()
+
+
+def test_what_turns_up_inside_a_stage_does_not_count_to_it():
+    times, told = iter((0, 2, 3, 10)), []
+    timed = clock.StageClock(told.append, now=lambda: next(times))
+    with timed.stage("kernels"), timed.inside("llvm text"):
+        pass
+    assert timed.seconds == {"kernels": 9, "llvm text": 1} and told == ["kernels"]

@@ -15,6 +15,7 @@ import hloom.passes.fuse.build as fusion_build
 import hloom.passes.fuse.fusion as fusion_pass
 import hloom.passes.partition.whole_program as whole_program
 import hloom.schedule.least_memory as least_memory
+import hloom.targets.cpu.function_texts as function_texts
 import hloom.targets.cpu.library as libraries
 import hloom.targets.cpu.lower.collective_fold as collectives
 import hloom.targets.cpu.lower.control as loops_in_kernels
@@ -196,15 +197,15 @@ def _family(name: str, part: str, after: int = 0) -> Callable[[Planted], Any]:
 
 def _text(name: str) -> Callable[[Planted], Any]:
     """When LLVM text is made of a kernel of this family."""
-    real = cpu_target.kernel_function
+    real = function_texts.kernel_function
 
     def put(fault: Planted) -> Any:
         families: dict[int, str] = {}
-        kept = lowering.Lowering._add_kernel
+        kept = lowering.Lowering.add_kernel
 
-        def noted(self: Any, i: Any, emitted: Any, family: str, options: Any) -> str:
-            families[id(emitted.kernel)] = family
-            return kept(self, i, emitted, family, options)
+        def noted(self: Any, symbol: str, kernel: Any, family: Any) -> None:
+            families[id(kernel)] = family.name
+            kept(self, symbol, kernel, family)
 
         def function(kernel: Any, *rest: Any) -> Any:
             if families.get(id(kernel)) == name:
@@ -214,8 +215,8 @@ def _text(name: str) -> Callable[[Planted], Any]:
         @contextmanager
         def both() -> Iterator[None]:
             with (
-                replaced(lowering.Lowering, "_add_kernel", noted),
-                replaced(cpu_target, "kernel_function", function),
+                replaced(lowering.Lowering, "add_kernel", noted),
+                replaced(function_texts, "kernel_function", function),
             ):
                 yield
 
@@ -310,7 +311,7 @@ def plants() -> tuple[Plant, ...]:
     found.append(Plant("step sharing", "at once", _called(sharing.CpuShare, "_allows")))
     found.append(Plant("step buffers", "copies, once", _once(cpu_target, "insert_copies")))
     found.append(Plant("step buffers", "places, once", _once(cpu_target, "assign_buffers")))
-    found.append(Plant("step main function", "once", _once(cpu_target, "main_text")))
+    found.append(Plant("step main function", "once", _once(function_texts, "main_text")))
     found.append(Plant("llvm code generation", "optimising", _object("define", True)))
     found.append(Plant("kernel", "code", _object(r"define [^\n]*@k_", False)))
     where = "library"

@@ -17,7 +17,7 @@ from hloom.passes import PASSES
 from hloom.runtime import fault_reports
 from hloom.runtime.fault_reports import MOST_REPORTS, report_folder
 from hloom.runtime.native import LoadError
-from hloom.targets.cpu import lowering, recovery
+from hloom.targets.cpu import function_texts, lowering, recovery
 from hloom.targets.cpu import target as cpu_target
 from hloom.targets.cpu.explain import explained
 from tests.fuzz.planted import Planted, plants
@@ -311,14 +311,14 @@ def test_sizes_of_run_time_without_the_pass_for_them(monkeypatch):
 
 
 def test_what_nothing_helps_against_is_one_clear_error(monkeypatch):
-    monkeypatch.setattr(cpu_target, "main_text", raising(KeyError("slot")))
+    monkeypatch.setattr(function_texts, "main_text", raising(KeyError("slot")))
     with pytest.raises(CompilerFaultError, match="step main function: KeyError: 'slot'") as caught:
         hloom.compile(ADD)
     assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_no_memory_stays_no_memory(monkeypatch):
-    monkeypatch.setattr(cpu_target, "main_text", raising(MemoryError()))
+    monkeypatch.setattr(function_texts, "main_text", raising(MemoryError()))
     with pytest.raises(MemoryError):
         hloom.compile(ADD)
 
@@ -338,7 +338,7 @@ def test_deep_in_a_callers_recursion_there_is_no_fault():
 
 
 def test_code_that_cannot_be_linked(monkeypatch):
-    real = cpu_target.main_text
+    real = function_texts.main_text
 
     def text(entry, thunks, device):
         made = real(entry, thunks, device)
@@ -348,7 +348,7 @@ def test_code_that_cannot_be_linked(monkeypatch):
             "ret i32 0", "call void @nobody()\n  ret i32 0"
         )
 
-    monkeypatch.setattr(cpu_target, "main_text", text)
+    monkeypatch.setattr(function_texts, "main_text", text)
     said, _ = checked(ADD)
     assert "llvm linking: LoadError" in said and "nobody" in said
     with pytest.raises(LoadError):

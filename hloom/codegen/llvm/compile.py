@@ -5,8 +5,8 @@ of an LLVM module (1.5 ms), and a program of some size makes enough batches to k
 busy. What is in which batch depends on the texts alone, so a program is the same bytes whoever
 compiles it.
 
-A batch may be taken by another thread as soon as it is full, while the caller still writes the
-next one; when the caller has written all, it compiles batches, too.
+A batch may be taken by another thread as soon as it is full, while the caller still lowers and
+writes what comes next; when the caller has written all, it compiles batches, too.
 
 A batch that fails is compiled again, function by function and then without LLVM's selection of
 good code, unless faults are to be raised as they are.
@@ -134,6 +134,10 @@ def neutral(names: Sequence[str], texts: Sequence[str]) -> tuple[list[str], dict
     return neutral_texts, {**symbols, NEUTRAL_MODULE: names[0]}
 
 
+BatchContent = tuple[tuple[str, ...], tuple[str, ...], int]
+"""Names and texts of functions, and the effort of code generation."""
+
+
 class Batch:
     """Some functions to compile together: waiting, being compiled, or done (or failed)."""
 
@@ -190,6 +194,11 @@ class Batch:
         other of the program."""
         return self.names[0]
 
+    @property
+    def content(self) -> BatchContent:
+        """What it is of: batches of one compiler with equal ones are interchangeable."""
+        return tuple(self.names), tuple(self.texts), self.opt_level
+
     @cached_property
     def key(self) -> str:
         """By what an equal batch is known: the text, and all else that decides its code."""
@@ -224,6 +233,7 @@ class CodeCompiler:
         self.faults: list[Fault] = []
         """What failed and was compiled otherwise."""
         self.batches: list[Batch] = []
+        self._draft: dict[BatchContent, Batch] = {}
         self._pool = shared_workers(os.getpid()) if threads > 0 else None
         if self._pool is not None:
             self._pool.start_threads(min(threads, MOST_HELPERS))
@@ -250,10 +260,18 @@ class CodeCompiler:
         if self._size >= BATCH_BYTES:
             self._gathered()
 
+    def begin_again(self) -> None:
+        """Take all that was added for a draft: what is added from now on is the program. Batches
+        of the draft that turn up again are not compiled twice."""
+        self._draft |= {batch.content: batch for batch in self.batches}
+        self.batches, self._names, self._texts, self._size = [], [], [], 0
+
     def objects(self) -> list[bytes]:
         """The objects of all that was added, in order. Raises the first error there was; where
         that is not asked for, `FailedFunctionError` if a function cannot be compiled at all."""
         self._gathered()
+        if self._pool is not None and self._draft:
+            self._pool.forget(self._draft.values())
         waiting = self._pool.help(self) if self._pool is not None else self.batches
         for batch in waiting:
             if not batch.is_done:
@@ -334,7 +352,10 @@ class CodeCompiler:
 
     def _hand_over(self, batch: Batch) -> None:
         """Let a batch be compiled, unless its object is known."""
-        self.batches.append(batch)
+        drafted = self._draft.pop(batch.content, None)
+        self.batches.append(drafted or batch)
+        if drafted is not None:
+            return
         if self.object_cache is not None and batch.symbols:
             content = self.object_cache.object(batch.key)
             if content is not None:

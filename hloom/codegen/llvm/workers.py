@@ -120,6 +120,13 @@ class Workers:
             self.waiting = [b for b in self.waiting if b.owner is not owner]
             heapq.heapify(self.waiting)
 
+    def forget(self, batches: Iterable[Batch]) -> None:
+        """Let nobody begin these."""
+        gone = set(batches)
+        with self.changed:
+            self.waiting = [b for b in self.waiting if b not in gone]
+            heapq.heapify(self.waiting)
+
     def close(self) -> None:
         """End all workers of this process; not those of the process it was forked from."""
         if os.getpid() == self._pid:

@@ -16,8 +16,8 @@ from hloom.program.c_interface import LibraryCode, LibraryStep, c_interface
 from hloom.program.c_tensors import with_tensors
 from hloom.program.thunks.custom_call import Interpreter
 from hloom.program.thunks.thunk import Rates, Thunk, walk
+from hloom.targets.cpu.function_texts import CODE
 from hloom.targets.cpu.recovery import NO_CODE, in_spite
-from hloom.targets.cpu.target import CODE
 
 if TYPE_CHECKING:
     from hloom.ir.instruction import Instruction

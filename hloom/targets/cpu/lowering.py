@@ -124,6 +124,8 @@ class Lowering:
     """Loops that are not one kernel, and why."""
     infeeds: list[Shape] = field(default_factory=list)
     outfeeds: list[Shape] = field(default_factory=list)
+    kernel_made: Callable[[str], None] | None = None
+    """Is told the symbol of every kernel when that is whole."""
     _by_key: dict[Hashable, list[tuple[str, Emitted]]] = field(default_factory=dict)
     _by_size: dict[tuple[int, int], list[kernels.Kernel]] = field(default_factory=dict)
     _used_symbols: set[str] = field(default_factory=set)
@@ -232,8 +234,8 @@ class Lowering:
             except Exception as error:
                 blame(error, Culprit("kernel", family, i.name))
                 raise
-            known = self._by_key[key] = [(self._add_kernel(i, emitted, family, None), emitted)]
-            self.exact.add(known[0][0])
+            symbol = self._add_kernel(i, emitted, family, None, is_exact=True)
+            known = self._by_key[key] = [(symbol, emitted)]
         return known[0]
 
     def operation_number(self) -> int:
@@ -300,16 +302,30 @@ class Lowering:
         return folding_options(i, self.device.compute.vector_bytes)
 
     def _add_kernel(
-        self, i: Instruction, emitted: Emitted, family: str, options: LlvmKernelOptions | None
+        self,
+        i: Instruction,
+        emitted: Emitted,
+        family: str,
+        options: LlvmKernelOptions | None,
+        *,
+        is_exact: bool = False,
     ) -> str:
         """The symbol of a new kernel."""
         symbol = self.symbol(i.name)
-        emitted.kernel.name = symbol
-        self.kernels[symbol] = emitted.kernel
-        self.families[symbol] = Culprit("kernel", family, i.name)
         if options is not None:
             self.options[symbol] = options
+        if is_exact:
+            self.exact.add(symbol)
+        self.add_kernel(symbol, emitted.kernel, Culprit("kernel", family, i.name))
         return symbol
+
+    def add_kernel(self, symbol: str, kernel: kernels.Kernel, family: Culprit) -> None:
+        """A new kernel, which does not change any more, under a symbol of its own."""
+        kernel.name = symbol
+        self.kernels[symbol] = kernel
+        self.families[symbol] = family
+        if self.kernel_made is not None:
+            self.kernel_made(symbol)
 
     def _thunk(
         self, i: Instruction, symbol: str, emitted: Emitted, place: Place | None = None
@@ -338,9 +354,7 @@ class Lowering:
             known.name = symbol
             if is_same:
                 return symbol
-        kernel.name = self.symbol(name)
-        self.kernels[kernel.name] = kernel
-        self.families[kernel.name] = Culprit("kernel", "whole-loop", name)
+        self.add_kernel(self.symbol(name), kernel, Culprit("kernel", "whole-loop", name))
         alike.append(kernel)
         return kernel.name
 

@@ -15,6 +15,7 @@ from hloom.plan.order import Order
 from hloom.program.thunks.thunk import Thunk
 
 if TYPE_CHECKING:
+    from hloom.targets.cpu.function_texts import FunctionTexts
     from hloom.targets.cpu.lowering import Lowering
 
 
@@ -44,6 +45,7 @@ class Lowered:
 
     plan: Planned
     lowering: Lowering
+    functions: FunctionTexts
     thunks: tuple[Thunk, ...]
     decisions: list[Decision]
     faults: list[Fault]

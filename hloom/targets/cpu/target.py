@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from hloom.base.clock import StageClock
@@ -12,10 +12,8 @@ from hloom.base.faults import Culprit, Fault, blame, blamed
 from hloom.base.guarding import GUARDING
 from hloom.base.registry import load_room
 from hloom.codegen.llvm.compile import CodeCompiler, FailedFunctionError, Objects
-from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.machine import Machine
-from hloom.codegen.llvm.main_function import main_text
-from hloom.codegen.llvm.module import KernelOptions, kernel_function
+from hloom.codegen.llvm.module import KernelOptions
 from hloom.codegen.runs import Decision, with_runs
 from hloom.device.device import Device, MemorySpace
 from hloom.ir.entry_layout import keep_own_sizes
@@ -38,6 +36,7 @@ from hloom.schedule.least_memory import least_memory_order, order_as_it_stands, 
 from hloom.targets.cpu.apart import kept_apart
 from hloom.targets.cpu.device import device_of, without_tiles
 from hloom.targets.cpu.foreign_spaces import keep_foreign_spaces_here
+from hloom.targets.cpu.function_texts import CODE, ENTRY, FunctionTexts
 from hloom.targets.cpu.leaves import parameters_of, results_of
 from hloom.targets.cpu.lowering import Lowering, UnsupportedError
 from hloom.targets.cpu.pipeline import cpu_pipeline
@@ -62,15 +61,8 @@ if TYPE_CHECKING:
 
 load_room("hloom.targets.cpu.lower")
 
-ENTRY = "hloom_main"
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
-CODE = Culprit("llvm", "code generation")
-PLAINLY_ADDRESSED = frozenset(("product", "crosswise", "columns"))
-"""Families of kernels with many accesses a loop, all at constant distances: LLVM takes long to look
-for better addresses (most of its time for convolutions), and the code is no better for it (without,
-7 convolutions took 0.90 of the time on the mean, 0.61 to 1.01; 6 products 1.00; 10 reductions of
-columns 1.01, 0.94 to 1.05)."""
 
 
 class Chooser(Protocol):
@@ -194,19 +186,11 @@ class CpuTarget:
         Every function is given to `code` as soon as its text is there.
         """
         clock, m = clock or StageClock(), self.machine
-        lowered = self._decided(self.prepared(module, clock), clock, whole)
+        lowered = self._decided(self.prepared(module, clock), clock, whole, code)
         module, order, buffers, records = lowered.plan
         lowering, thunks = lowered.lowering, lowered.thunks
         decisions, faults = lowered.decisions, lowered.faults
-        with clock.stage("llvm text"):
-            texts = {}
-            for symbol, text, is_common in self.functions(lowering, thunks):
-                texts[symbol] = text
-                if code is not None:
-                    # One call after another, or what hardly ever runs: good code is not faster
-                    # to speak of, and takes LLVM several times as long.
-                    is_plain = is_common or symbol == ENTRY
-                    code.add(symbol, text, 0 if is_plain else None, is_common)
+        texts = lowered.functions.whole(thunks, code)
         tell_spaces(module, buffers)
         program = Program(
             module.name,
@@ -228,16 +212,27 @@ class CpuTarget:
         return Stages(module, order, buffers, lowering, program, texts, records, faults, decisions)
 
     def _decided(
-        self, prepared: Prepared, clock: StageClock, whole: Module | None = None
+        self,
+        prepared: Prepared,
+        clock: StageClock,
+        whole: Module | None = None,
+        code: CodeCompiler | None = None,
     ) -> Lowered:
         """A plan and the steps that run it; other places where those keep long steps waiting."""
-        lowered = self.lowered(self.placed(prepared, clock), clock, whole)
+        lowered = self.lowered(self.placed(prepared, clock), clock, whole, code)
         if any(d.is_open for d in lowered.decisions):
             lowered = kept_apart(self, lowered, prepared.spaces, clock, whole)
         return lowered
 
-    def lowered(self, plan: Planned, clock: StageClock, whole: Module | None = None) -> Lowered:
-        """The steps of a planned module, those side by side for which that pays."""
+    def lowered(
+        self,
+        plan: Planned,
+        clock: StageClock,
+        whole: Module | None = None,
+        code: CodeCompiler | None = None,
+    ) -> Lowered:
+        """The steps of a planned module, those side by side for which that pays. `code` gets the
+        kernels as they are lowered."""
         faults: list[Fault] = []
         lowering = Lowering(
             plan.module,
@@ -250,11 +245,14 @@ class CpuTarget:
             self._choices(plan, clock),
             self.is_ahead,
         )
+        functions = FunctionTexts(self, lowering, clock)
+        if code is not None:
+            functions.write_early(code)
         with clock.stage("kernels"):
             thunks = lowering.sequence(plan.module.entry)
         with clock.stage("runs"), blamed("step", "runs"):
             thunks, decisions = self._with_runs(thunks)
-        return Lowered(plan, lowering, thunks, decisions, faults)
+        return Lowered(plan, lowering, functions, thunks, decisions, faults)
 
     def _choices(self, plan: Planned, clock: StageClock) -> Mapping[Instruction, Choice]:
         """How kernels are written that are not to be as the device's costs say."""
@@ -367,32 +365,3 @@ class CpuTarget:
     def is_left_out(self, step: str) -> bool:
         """Whether a step of compilation is to be done in its simplest way."""
         return bool(self.left_out) and Culprit("step", step) in self.left_out
-
-    def functions(
-        self, lowering: Lowering, thunks: tuple[Thunk, ...]
-    ) -> Iterator[tuple[str, str, bool]]:
-        """Symbol and LLVM text of everything that a program calls, and whether kernels of other
-        programs call it, too; the program's entry is the last."""
-        common: dict[str, Callable[[], Emit]] = {}
-        for symbol, kernel in lowering.kernels.items():
-            kernel.excess_precision = self.excess_precision and symbol not in lowering.exact
-            option = self.kernels
-            if chosen := lowering.options.get(symbol):
-                option = option._replace(**asdict(chosen))
-            family = lowering.families.get(symbol, CODE)
-            option = option._replace(plain_addresses=family.name in PLAINLY_ADDRESSED)
-            try:
-                function = kernel_function(kernel, self.machine, option)
-                text = function.whole_text()
-            except Exception as error:
-                blame(error, family)
-                raise
-            common |= function.common
-            yield symbol, text, False
-        for name, write in common.items():
-            yield name, write().whole_text(), True
-        for symbol, text in lowering.functions.items():
-            yield symbol, text, False
-        with blamed("step", "main function"):
-            text = main_text(ENTRY, thunks, self.device)
-        yield ENTRY, text, False

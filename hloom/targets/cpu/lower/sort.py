@@ -87,9 +87,7 @@ def comparator(cpu: Lowering, i: Instruction) -> str:
         blame(error, Culprit("kernel", "comparator", i.name))
         raise
     kernel = cpu.symbol(f"{i.name}.compare")
-    emitted.kernel.name = kernel
-    cpu.kernels[kernel] = emitted.kernel
-    cpu.families[kernel] = Culprit("kernel", "comparator", i.name)
+    cpu.add_kernel(kernel, emitted.kernel, Culprit("kernel", "comparator", i.name))
     less = cpu.symbol(f"{i.name}.less")
     lines = [
         f"declare void @{kernel}(ptr, i64, i64)",
