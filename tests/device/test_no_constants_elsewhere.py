@@ -72,6 +72,8 @@ NAMED = {
     "codegen/walk.py:FEW_VECTORS": RATIO,
     "codegen/walk.py:MOST_VECTORS": RATIO,
     "targets/cpu/lower/carried_rows.py:ROW_VECTORS": RATIO,
+    "targets/cpu/lower/element_loop.py:CARRIED_VECTORS": RATIO,
+    "targets/cpu/lower/element_loop.py:MOST_VECTORS": RATIO,
     "codegen/walk.py:REGISTERS_PER_SUM": RATIO,
     "interp/step_list.py:HOISTED_BYTES": HERE,
     "ir/text/html.py:MOST_LINES": "lines of text",

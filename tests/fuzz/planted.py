@@ -295,6 +295,7 @@ def plants() -> tuple[Plant, ...]:
         (scatters, "scatter_kernel", "scatter"),
         (scatters, "select_and_scatter_kernel", "select-and-scatter"),
         (loops_in_kernels, "whole_loop", "whole-loop"),
+        (loops_in_kernels, "interchanged", "whole-loop"),
         (sorts, "loop_kernel", "comparator"),
         (collectives, "loop_kernel", "fold"),
     ):

@@ -47,6 +47,7 @@ def watch(counted: Counter[str]) -> None:
     around(f"{rooms}.families", "concatenate_kernels", plain("concatenate"))
     around(f"{rooms}.families", "attention_kernel", plain("attention"))
     around(f"{rooms}.control", "whole_loop", lambda _, made: "whole loop" if made else "")
+    around(f"{rooms}.control", "interchanged", plain("loop of tiles"))
     around(f"{rooms}.gather", "scatter_kernel", plain("scatter"))
     around(f"{rooms}.gather", "select_and_scatter_kernel", plain("select-and-scatter"))
     around("codegen.loops", "sequence_kernel", plain("sequence"))

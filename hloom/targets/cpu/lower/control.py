@@ -8,6 +8,7 @@ from hloom.ir.instruction import Instruction
 from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.thunk import Thunk
 from hloom.program.thunks.while_ import While
+from hloom.targets.cpu.lower.interchange import interchanged
 from hloom.targets.cpu.lower.loop_steps import Decline
 from hloom.targets.cpu.lower.whole_loop import whole_loop
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
@@ -35,7 +36,7 @@ def _in_one_kernel(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
     if cpu.is_left_out(WHOLE_LOOP, i):
         return None
     try:
-        return whole_loop(cpu, i)
+        return _kernels(cpu, i)
     except Decline as why:
         cpu.stepwise[i] = str(why)
         return None
@@ -46,6 +47,18 @@ def _in_one_kernel(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
             raise
         cpu.faults.append(Fault.of(error, culprit, f"loop {i.name} runs step by step"))
         return None
+
+
+def _kernels(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    """The loop as kernels that hold all iterations; `Decline` says why neither way is for it."""
+    try:
+        return interchanged(cpu, i)
+    except Decline as why:
+        reason = str(why)
+    try:
+        return whole_loop(cpu, i)
+    except Decline as why:
+        raise Decline(f"{why}; nor is each element for itself: {reason}") from None
 
 
 @CPU_LOWERS.of("conditional")
