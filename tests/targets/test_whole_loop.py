@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.codegen.llvm.machine import Machine
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.while_ import While
 from hloom.runtime import executor
 from hloom.runtime.native import ExecutionError
+from hloom.targets.cpu import lowering
 from hloom.targets.cpu.lower import loop_steps
+from hloom.targets.cpu.target import CpuTarget
 from tests.processor_time import at_most
 
 # Steps of a generator that meets every number of 32 bits before it meets one again.
@@ -147,14 +150,43 @@ TWO = (
 )
 
 
-def test_equal_loops_share_a_kernel():
+@pytest.mark.parametrize("precision", (True, False))
+def test_equal_loops_share_a_kernel(precision):
     module = hloom.parse(TWO)
-    exe = hloom.compile(module)
+    exe = hloom.compile(module, options={"allow_excess_precision": precision})
     loops = [t for t in exe.program.thunks if isinstance(t, Kernel)]
     assert len(loops) == 2 and loops[0].symbol == loops[1].symbol
     x, k = np.float32(0.3), np.float32(0.9)
     expected = hloom.evaluate(module, x, k).array
     assert np.allclose(np.asarray(exe(x, k)), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("count", (1, 2, 12))
+def test_each_of_many_loops_is_written_out_once(monkeypatch, count):
+    """To compare each with all before it took most of the time of compiling 300."""
+    shown = []
+
+    def show(kernel, real=lowering.show_kernel):
+        shown.append(kernel)
+        return real(kernel)
+
+    monkeypatch.setattr(lowering, "show_kernel", show)
+    bodies = [COUNTED.replace("N", str(n)).replace("(50)", f"({n + 50})") for n in range(count)]
+    steps = "".join(
+        f"""  w{n} = (s32[], f32[], f32[]) while(state.{n}), condition=test.{n}, body=body.{n}
+  y{n} = f32[] get-tuple-element(w{n}), index=1
+  state.{n + 1} = (s32[], f32[], f32[]) tuple(zero, y{n}, k)\n"""
+        for n in range(count)
+    )
+    text = f"""HloModule m
+{"".join(bodies)}ENTRY e {{ x = f32[] parameter(0)
+  k = f32[] parameter(1)
+  zero = s32[] constant(0)
+  state.0 = (s32[], f32[], f32[]) tuple(zero, x, k)
+{steps}  ROOT z = f32[] negate(y{count - 1}) }}"""
+    stages = CpuTarget(Machine.host()).written(hloom.parse(text))
+    assert len(stages.lowering.kernels) >= count
+    assert len(shown) == len(set(map(id, shown))) == (count if count > 1 else 0)
 
 
 def test_what_a_loop_hands_on_unchanged_is_not_written():

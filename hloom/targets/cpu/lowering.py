@@ -127,7 +127,8 @@ class Lowering:
     kernel_made: Callable[[str], None] | None = None
     """Is told the symbol of every kernel when that is whole."""
     _by_key: dict[Hashable, list[tuple[str, Emitted]]] = field(default_factory=dict)
-    _by_size: dict[tuple[int, int], list[kernels.Kernel]] = field(default_factory=dict)
+    _by_size: dict[tuple[int, int], dict[str, kernels.Kernel]] = field(default_factory=dict)
+    """By text; by none the only one of a size, whose text nobody has asked for."""
     _used_symbols: set[str] = field(default_factory=set)
     _operations: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -343,19 +344,15 @@ class Lowering:
 
     def shared(self, kernel: kernels.Kernel, name: str) -> str:
         """The symbol of a kernel that no instruction's structure is the key of: that of an equal
-        one, if there is one. Only kernels of one size are compared, as text."""
-        size = len(kernel.params), len(kernel.ops())
-        alike = self._by_size.setdefault(size, [])
-        kernel.name = "kernel"
-        text = show_kernel(kernel) if alike else ""
-        for known in alike:
-            known.name, symbol = "kernel", known.name
-            is_same = show_kernel(known) == text
-            known.name = symbol
-            if is_same:
-                return symbol
+        one, if there is one. Only kernels of one size are compared, by their texts."""
+        texts = self._by_size.setdefault((len(kernel.params), len(kernel.ops())), {})
+        if (only := texts.pop("", None)) is not None:
+            texts[_text_without_name(only)] = only
+        text = _text_without_name(kernel) if texts else ""
+        if (known := texts.get(text)) is not None:
+            return known.name
         self.add_kernel(self.symbol(name), kernel, Culprit("kernel", "whole-loop", name))
-        alike.append(kernel)
+        texts[text] = kernel
         return kernel.name
 
     def symbol(self, name: str) -> str:
@@ -374,6 +371,16 @@ def _fault(error: Exception, remedy: str) -> Fault | None:
     if isinstance(error, LeftOut | UnsupportedError):
         return None
     return Fault.of(error, culprit_of(error) or Culprit("step", "lowering"), remedy)
+
+
+def _text_without_name(kernel: kernels.Kernel) -> str:
+    """What equal kernels have in common, whatever they are called. How precise one is follows for
+    all alike, when its code is written."""
+    kept = kernel.name, kernel.excess_precision
+    kernel.name, kernel.excess_precision = "kernel", True
+    text = show_kernel(kernel)
+    kernel.name, kernel.excess_precision = kept
+    return text
 
 
 def _plain(name: str) -> str:
