@@ -28,7 +28,9 @@ from rich.console import Console
 from rich.table import Table
 
 import bench.partition_matrices
-import bench.partition_steps  # noqa: F401  these keep their programs in CASES
+import bench.partition_steps
+import bench.partition_users
+import bench.partition_uses  # noqa: F401  these keep their programs in CASES
 import hloom
 from bench.partition_programs import CASES, Case
 from hloom.analysis.communication import communications, summed

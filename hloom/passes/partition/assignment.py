@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from hloom.ir.instruction import Instruction
 from hloom.passes.partition.factor_axes import Assignment, Dims, merged, pulled, pushed, settled
 from hloom.passes.partition.halo import Halo
+from hloom.passes.partition.open_values import refined
 from hloom.passes.partition.reshard_plan import plan, tile_size
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.value import TiledValue
@@ -180,11 +181,12 @@ def choose(
     operands: Sequence[TiledValue],
     shapes: Sequence[Shape],
     wanted: Sequence[Tiling | None],
+    is_open: bool = False,
 ) -> Chosen:
-    """The assignment with the fewest bytes."""
+    """The assignment with the fewest bytes; open results may be cut further than wanted."""
     best: Chosen | None = None
     for axes in candidates(walk, f, operands, wanted):
-        option = _priced(walk, f, axes, operands, shapes, wanted)
+        option = _priced(walk, f, axes, operands, shapes, wanted, is_open)
         if best is None or option.cost < best.cost:
             best = option
     assert best is not None, "there is always the assignment that cuts nothing"
@@ -198,6 +200,7 @@ def _priced(
     operands: Sequence[TiledValue],
     shapes: Sequence[Shape],
     wanted: Sequence[Tiling | None],
+    is_open: bool,
 ) -> Chosen:
     ins = [pushed(f, dims, axes) for dims in f.operands]
     outs = [pushed(f, dims, axes) for dims in f.results]
@@ -209,7 +212,8 @@ def _priced(
     cost = sum([v.cost(t) for (_, t), v in read.items()])
     for t, s, want in zip(outs, shapes, wanted):
         if s.is_array:
-            cost += plan(walk.b.array(s), t, want or t.whole())[0]
+            asked = t.whole() if want is None else refined(want, t) if is_open else want
+            cost += plan(walk.b.array(s), t, asked)[0]
     if summed and not f.reduction:
         others = walk.mesh.count(summed) - 1
         cost += sum(walk.b.array(s).tile_bytes(t) * others for t, s in zip(outs, shapes))
@@ -242,7 +246,13 @@ def by_factors(
     operands = walk.operands(i) if operands is None else operands
     shapes = list(i.shape.leaves())
     wanted = _wanted(walk, i, f) if wanted is None else wanted
-    chosen = choose(walk, f, operands, shapes, wanted)
+    of = walk.of.open
+    is_open = of is not None and i in of.values
+    chosen = choose(walk, f, operands, shapes, wanted, is_open)
+    if of is not None and is_open:
+        wanted = [w and refined(w, t) for w, t in zip(wanted, chosen.results, strict=True)]
+        if i.shape.is_array:
+            of.note(i, wanted[0] or chosen.results[0].whole())
     note_repeated(walk, i, f, operands, chosen)
 
     def leaves(chosen: Chosen) -> list[TiledValue]:

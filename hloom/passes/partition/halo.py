@@ -46,9 +46,8 @@ class Halo:
         each = tile_size(self.count, tiles)
         begins = [k * each + self.offset for k in range(tiles)]
         starts = tuple([at // self.base for at in begins])
-        return Need(
-            starts, max([(a + each - 1) // self.base - s + 1 for a, s in zip(begins, starts)])
-        )
+        sizes = [(at + each - 1) // self.base - s + 1 for at, s in zip(begins, starts)]
+        return Need.of_sizes(starts, sizes)
 
     def need(self, tiles: int) -> Need | None:
         """What each of so many tiles reads; None where they read at different phases."""
@@ -80,7 +79,7 @@ class Halo:
         if self.is_mirrored:
             tile = tile_size(self.size, tiles)
             return tile + exchange(tile * tiles, tiles, need.starts, need.size).received
-        return exchange(self.size, tiles, need.starts, need.size).received
+        return exchange(self.size, tiles, need.starts, need.size, need.sizes).received
 
     def turned(self, tiles: int) -> list[tuple[int, int, int]]:
         """Of a rotation what each tile is made of: elements low to high of the tile so many on."""
@@ -100,6 +99,14 @@ class Need:
     size: int
     phase: int = 0
     rest: int = 0
+    sizes: tuple[int, ...] = ()
+    """What each tile really reads, where that is not the same: nobody looks at the rest."""
+
+    @staticmethod
+    def of_sizes(starts: tuple[int, ...], sizes: Sequence[int]) -> Need:
+        """As many from each start on."""
+        is_same = len(set(sizes)) == 1
+        return Need(starts, max(sizes), sizes=() if is_same else tuple(sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +133,16 @@ class Exchange:
 
 
 @lru_cache(maxsize=4096)
-def exchange(size: int, tiles: int, starts: tuple[int, ...], length: int) -> Exchange:
-    """The cheapest exchange of a dimension of this size."""
+def exchange(
+    size: int, tiles: int, starts: tuple[int, ...], length: int, lengths: tuple[int, ...] = ()
+) -> Exchange:
+    """The cheapest exchange of a dimension of this size; of `length` elements each tile looks at
+    the first of `lengths` only."""
     tile = tile_size(size, tiles)
     ranges: dict[int, tuple[int, int, list[int]]] = {}
     firsts: dict[int, tuple[int, int]] = {}
     for k, start in enumerate(starts):
-        low, high = max(start, 0), min(start + length, size)
+        low, high = max(start, 0), min(start + (lengths[k] if lengths else length), size)
         if low >= high:
             continue
         firsts[k] = (low // tile - k, low - low // tile * tile)
@@ -179,7 +189,7 @@ def read(
         x = b.emit("reverse", x, dimensions=(d,))
         x = b.permute(x, _pairs(b, axes, lambda k: tiles - 1 - k, range(tiles)))
         size = tile * tiles
-    plan = exchange(size, tiles, need.starts, need.size)
+    plan = exchange(size, tiles, need.starts, need.size, need.sizes)
     edge = fill if _ends_with_tiles(halo, need, tiles) else None
     x = _brought(b, x, d, axes, plan, edge)
     x = b.padded_both(x, d, plan.front, plan.back, edge)

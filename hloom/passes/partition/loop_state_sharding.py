@@ -53,10 +53,10 @@ class LoopStateSharding(Pass):
         least, kept = None, 0
         for place, said in _differing(module)[:MOST_LOOPS]:
             if least is None:
-                least = _received(module)
+                least = received_bytes(module)
             loop = _loops(module)[place]
             before, loop.sharding = loop.sharding, said
-            received = _received(module)
+            received = received_bytes(module)
             if received < least:
                 least = received
                 kept += 1
@@ -148,7 +148,7 @@ def _is_stated(nodes: Nodes, loop: Instruction, element: Instruction) -> bool:
     return any(node.stated is not None for node in (whole, nodes.of(element)))
 
 
-def _received(module: Module) -> float:
+def received_bytes(module: Module) -> float:
     """The bytes that a device receives in the partitioned program; infinite: it is refused."""
     cut = copy_module(module)
     ShardingPropagation().run(cut)

@@ -33,6 +33,7 @@ from hloom.passes.expand.expansion import Combiners
 from hloom.passes.partition.device_mesh import DeviceMesh, mesh_of
 from hloom.passes.partition.leaves import leaf_paths, mapped
 from hloom.passes.partition.notes import COMMUNICATES, WHYS, Inserted, Replicated
+from hloom.passes.partition.open_values import OpenValues
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.reshard_plan import tile_size
 from hloom.passes.partition.tiling import Tiling
@@ -84,6 +85,7 @@ class Partitioner:
     most_repeated: int = 1 << 12
     """Multiplications or elements that every device may do alike where that is fewer bytes."""
     random_keys: Iterator[int] = field(default_factory=count)
+    open: OpenValues | None = None
     done: dict[tuple, tuple[Computation, Leaves]] = field(default_factory=dict)
     kept_channels: set[int] = field(default_factory=set)
 

@@ -51,8 +51,8 @@ class Covering(Halo):
         begins = [self.offset + k * each for k in range(tiles)]
         firsts = [-(-begin // self.base) for begin in begins]
         lasts = [(begin + each + self.span - 2) // self.base for begin in begins]
-        size = max(last - first for first, last in zip(firsts, lasts)) + 1
-        return Need(tuple(firsts), size) if size > 0 and self.size else None
+        sizes = [max(last - first + 1, 0) for first, last in zip(firsts, lasts)]
+        return Need.of_sizes(tuple(firsts), sizes) if max(sizes) and self.size else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class Covered(Covering):
             return None
         padding = self.offset + self.span - 1
         starts = [k * self.base - padding for k in windows.starts]
-        return Need(tuple(starts), (windows.size - 1) * self.base + self.span)
+        sizes = [max(n - 1, 0) * self.base + self.span for n in windows.sizes or (windows.size,)]
+        return Need.of_sizes(tuple(starts), sizes if windows.sizes else sizes * tiles)
 
 
 def _halos(i: Instruction, f: Loops) -> dict[int, tuple[Halo, Halo]]:

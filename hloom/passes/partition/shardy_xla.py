@@ -15,6 +15,7 @@ from hloom.ir.values.sharding_sdy import MESHES
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.normalize.pad_trimmer import PadTrimmer
 from hloom.passes.partition.loop_state_sharding import LoopStateSharding
+from hloom.passes.partition.sharding_refinement import ShardingRefinement
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
 from hloom.passes.sharding.shardy_importer import ShardyImporter
@@ -27,6 +28,7 @@ PREPARED = (
     PadTrimmer(),  # stencils: what is padded is cut unevenly, what is moved is not
     ModuleDeadCodeElimination(),  # what nobody reads says nothing of how others are cut
     LoopStateSharding(),
+    ShardingRefinement(),
     ShardingPropagation(),
 )
 """What runs before a program is cut. Each call of a function is a program of its own: those that

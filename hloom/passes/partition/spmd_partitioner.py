@@ -20,6 +20,7 @@ from hloom.passes.expand.scaled_dot_expander import ScaledDotExpander
 from hloom.passes.expand.scan_expander import ScanExpander
 from hloom.passes.partition.boundary import alike, all_alike, entered, left, moved_leaves
 from hloom.passes.partition.leaves import mapped
+from hloom.passes.partition.open_values import OpenValues
 from hloom.passes.partition.partitioner import Leaves, Partitioner, refused
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.tiling import Tiling
@@ -42,8 +43,8 @@ def is_partitionable(module: Module) -> bool:
     """
     if module.num_partitions < 2 or module.is_scheduled or module.spmd_parameters_shardings:
         return False
-    has_sharding, is_local = has_shardings(module), False
-    is_manual = has_regions(module)
+    is_local, is_manual = False, has_regions(module)
+    has_sharding = is_manual or has_shardings(module)
     for i in module.instructions():
         s = i.sharding
         if s is not None:
@@ -113,7 +114,11 @@ class SpmdPartitioner(Pass):
 
 
 def partition_module(
-    module: Module, fired: Counter[str], draws_tiles: bool = False, repeats_few: bool = True
+    module: Module,
+    fired: Counter[str],
+    draws_tiles: bool = False,
+    repeats_few: bool = True,
+    open_values: OpenValues | None = None,
 ) -> Partitioner:
     """Put the partitioned program in place of a module's; what was done is counted. `repeats_few`:
     what is little work may be done by all devices alike."""
@@ -121,7 +126,7 @@ def partition_module(
     for expander in EXPANDED:
         expander.run(module)
     run = Partitioner.of(module)
-    run.draws_tiles = draws_tiles
+    run.draws_tiles, run.open = draws_tiles, open_values
     run.most_repeated *= repeats_few
     entry, root = module.entry, module.entry.root
     parameters = [_Ends.of(run, p.sharding, p.shape) for p in entry.parameters]
@@ -131,7 +136,8 @@ def partition_module(
     )
     module.spmd_output_sharding = _standing(stated, root.shape)
     _check_sizes(module)
-    run.free_results = _free_results(module)
+    is_open = open_values is not None and root in open_values.values
+    run.free_results = _free_results(module, is_open)
     run.returned = _returned(root, result.tilings, run.free_results)
     run.cut_by_table = {
         k: all_alike(run.mesh, s) for k, s in enumerate(result.shardings) if s is not None
@@ -171,7 +177,7 @@ def _standing(sharding: Sharding | None, shape: Shape) -> Sharding | None:
     return Sharding.tuple_of(*own) if shape.is_tuple else own[0]
 
 
-def _free_results(module: Module) -> set[int]:
+def _free_results(module: Module, is_open: bool) -> set[int]:
     """Leaves of the result that may stand as they like, and of which nothing is said."""
     allowed = module.allow_spmd_sharding_propagation_to_output
     said = module.spmd_output_sharding
@@ -179,7 +185,7 @@ def _free_results(module: Module) -> set[int]:
     for k, s in enumerate(module.entry.root.shape.leaves()):
         may = bool(allowed) and allowed[k if len(allowed) > 1 else 0]
         own = None if said is None else said.for_leaf(k).tiled()
-        if may and s.is_array and (own is None or own.kind == "replicated"):
+        if may and s.is_array and (is_open or own is None or own.kind == "replicated"):
             free.add(k)
     return free
 

@@ -1,0 +1,108 @@
+"""Cut values further than propagation does where elements move, if that is fewer bytes.
+
+Propagation cuts dimensions evenly. Behind a slice, a pad or a concatenation to an uneven size it
+says nothing of an axis, which is as good as to say that every device has the whole: an associative
+scan gathers half of its array in every step. Here such a program is partitioned with all values
+*open* of which it says nothing (`open_values.py`), and how they came to stand is written down as
+their shardings, if a device then receives less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from hloom.base.diagnostics import UnsupportedError
+from hloom.ir.copy import copy_module
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.values.sharding import Sharding
+from hloom.passes.partition.loop_state_sharding import received_bytes
+from hloom.passes.partition.open_values import OpenValues
+from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_module
+from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
+from hloom.passes.sharding.factors import Kind, factors
+from hloom.passes.sharding.nodes import Node, Nodes
+from hloom.passes.sharding.sharding_propagation import ShardingPropagation, propagated
+from hloom.rewrite.driver import Trace
+
+MOST_INSTRUCTIONS = 20_000
+"""Of a program that is tried: it is partitioned three times more, a second for each thousand."""
+
+
+@register
+class ShardingRefinement(Pass):
+    """Cut values further than propagation does, where that is fewer bytes."""
+
+    name = "sharding-refinement"
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        if not is_partitionable(module) or module.instruction_count > MOST_INSTRUCTIONS:
+            return PassResult()
+        if not _is_cut_short(module, propagated(module).nodes):
+            return PassResult()
+        least = received_bytes(module)
+        said = _refined(module) if least else {}
+        for i, sharding in said.items():
+            i.sharding = sharding
+        if said and received_bytes(module) >= least:
+            for i in said:
+                i.sharding = None
+            said = {}
+        return PassResult.of(Counter({"refined": len(said)} if said else {}))
+
+
+def _is_cut_short(module: Module, nodes: Nodes) -> bool:
+    """Whether elements move along a cut dimension to a value that is not cut along that axis, and
+    of which the program says nothing."""
+    for c in nodes.flow.computations:
+        for i in c.instructions:
+            table = factors(i) if i.sharding is None and i.shape.is_array else None
+            if table is None:
+                continue
+            result = nodes.of(i)
+            moved = {
+                k
+                for numbers in table.results[0]
+                for k in numbers
+                if table.factors[k].kind == Kind.PERMUTE
+            }
+            for x, dims in zip(i.operands, table.operands, strict=True):
+                if moved and x.shape.is_array and _leaves_axes(nodes.of(x), dims, moved, result):
+                    return True
+    return False
+
+
+def _leaves_axes(
+    node: Node, dims: tuple[tuple[int, ...], ...], moved: set[int], result: Node
+) -> bool:
+    """Whether a moved dimension of an operand is cut along axes that cut nothing of the result."""
+    return any(
+        axes and not moved.isdisjoint(numbers) and result.used.isdisjoint(axes)
+        for axes, numbers in zip(node.dims, dims)
+    )
+
+
+def _refined(module: Module) -> dict[Instruction, Sharding]:
+    """How open values of a module stand when it is partitioned, as shardings."""
+    copied = copy_module(module)
+    own = dict(zip(copied.instructions(), module.instructions(), strict=True))
+    root = copied.entry.root
+    ShardingPropagation().run(copied)
+    values = OpenValues({i for i, before in own.items() if before.sharding is None})
+    try:
+        run = partition_module(copied, Counter(), open_values=values)
+    except UnsupportedError:
+        return {}
+    returned = {root, *(root.operands if root.opcode == "tuple" else ())}
+    said: dict[Instruction, Sharding] = {}
+    for i, t in values.stands.items():
+        if i not in own or t is None or t.is_replicated or t.manual:
+            continue
+        sizes = zip(i.shape.dims, t.dims, strict=True)
+        if i in returned and any(n % math.prod([run.mesh.sizes[a] for a in x]) for n, x in sizes):
+            continue
+        said[own[i]] = run.mesh.sharding(t)
+    return said
