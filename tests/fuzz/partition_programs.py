@@ -33,12 +33,15 @@ def joined_results(shapes, sharding, per_device):
 
 
 def check(seed: int, native: bool = False) -> None:
-    """Partition one program, every other one after propagation, and compare."""
+    """Partition one program, every other one after propagation (of which every other one after
+    refinement), and compare."""
     module = Sketch(seed).module()
     hloom.verify(module)
     shapes = list(module.entry.root.shape.leaves())
     arguments = hloom.random_arguments(module, seed=seed)
     expected = [np.asarray(x.array) for x in hloom.evaluate(module, *arguments).elements]
+    if seed % 4 == 3:
+        hloom.pass_named("sharding-refinement").run(module)
     if seed % 2:
         hloom.pass_named("sharding-propagation").run(module)
         hloom.verify(module)
