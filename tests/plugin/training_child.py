@@ -114,7 +114,7 @@ def compared(
         np.testing.assert_allclose(float(a), float(b), rtol=3e-4, err_msg=f"{name}, step {k}")
     leaves = jax.tree.leaves(state)
     held = sum(x.addressable_shards[0].data.nbytes for x in leaves) / sum(x.nbytes for x in leaves)
-    flops = [x.cost_analysis()["flops"] for x in (together, whole)]
+    flops = [(x.cost_analysis() or {})["flops"] for x in (together, whole)]
     work = 8 * flops[0] / flops[1]
     if RANK == "0":
         print(f"{name}: loss {float(b):.4f}, memory {held:.3f}, work {work:.3f}", flush=True)
