@@ -172,6 +172,7 @@ LARGE = {
     "passes/partition/partitioner.py": "few elements: bytes are what is made few",
     "passes/partition/reshard_plan.py": "entries of a cache of the compiler's",
     "passes/partition/spmd_partitioner.py": WIDTH,
+    "passes/partition/sharding_refinement.py": EFFORT,
     "passes/sharding/sharding_propagation.py": EFFORT,
     "passes/simplify/algebra/fills.py": EFFORT,
     "passes/simplify/constant_folding.py": EFFORT,
