@@ -27,8 +27,10 @@ def contracted(
     """The general dot: out[batch, x's free dimensions, y's free dimensions].
 
     Both operands are brought to one batch of matrices, [batch, free, contracting] and
-    [batch, contracting, free], by a transposition and a reshape.
+    [batch, contracting, free], by a transposition and a reshape. Where a size of run time meets
+    another, what is beyond the smaller one is nothing, and does not count.
     """
+    x, y = _met(x, y, contracting)
     x_free = tuple(d for d in range(x.ndim) if d not in batch[0] and d not in contracting[0])
     y_free = tuple(d for d in range(y.ndim) if d not in batch[1] and d not in contracting[1])
     batch_sizes = tuple(x.shape[d] for d in batch[0])
@@ -39,6 +41,16 @@ def contracted(
     right = y.transpose(*batch[1], *contracting[1], *y_free).reshape(b, k, n)
     result = matrix_product(left, right, types, algorithm)
     return result.reshape((*batch_sizes, *x_sizes, *y_sizes))
+
+
+def _met(x: Array, y: Array, pairs: tuple[Dims, Dims]) -> tuple[Array, Array]:
+    """Both cut to the sizes that they have in common along these dimensions."""
+    for d, e in zip(*pairs, strict=True):
+        n = min(x.shape[d], y.shape[e])
+        if x.shape[d] != y.shape[e]:
+            x = x[(slice(None),) * d + (slice(n),)]
+            y = y[(slice(None),) * e + (slice(n),)]
+    return x, y
 
 
 def _dims(i: Instruction) -> tuple[tuple[Dims, Dims], tuple[Dims, Dims]]:

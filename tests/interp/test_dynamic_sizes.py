@@ -169,3 +169,20 @@ def test_a_dimension_that_an_updated_array_has_at_compile_time_stays_so(n):
     expected = y < updated[:n]
     np.testing.assert_array_equal(evaluate(module, x, y).array, expected)
     np.testing.assert_array_equal(np.asarray(hloom.compile(module)(x, y)), expected)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_a_product_counts_what_both_have(n):
+    """As if the smaller one were followed by zeros."""
+    text = """HloModule m
+    ENTRY e {
+      x = s32[<=2] parameter(0)
+      y = s32[3,2] parameter(1)
+      ROOT p = s32[3] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={1}
+    }
+    """
+    module = parse_module(text)
+    hloom.verify(module)
+    x, y = np.arange(5, 5 + n, dtype=np.int32), np.arange(6, dtype=np.int32).reshape(3, 2)
+    np.testing.assert_array_equal(evaluate(module, x, y).array, y[:, :n] @ x)
+    np.testing.assert_array_equal(np.asarray(hloom.compile(module)(x, y)), y[:, :n] @ x)

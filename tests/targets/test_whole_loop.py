@@ -272,3 +272,41 @@ def test_scalars_stay_in_registers_beside_several_rows(wide):
     expected = hloom.evaluate(module, *arguments).leaves()
     for value, right in zip(exe(*arguments), expected, strict=True):
         np.testing.assert_allclose(np.asarray(value), right.array, rtol=1e-5)
+
+
+CONSTANT_CONDITION = """HloModule m
+go { s = s32[4] parameter(0)  ROOT c = pred[] constant(ANSWER) }
+body { s = s32[4] parameter(0)  ROOT n = s32[4] negate(s) }
+ENTRY e { x = s32[4] parameter(0)
+  w = s32[4] while(x), condition=go, body=body
+  yes = pred[] constant(ANSWER)
+  ROOT t = (s32[4], pred[]) tuple(w, yes) }"""
+
+
+def test_a_condition_that_is_a_constant_is_not_written():
+    module = hloom.parse(CONSTANT_CONDITION.replace("ANSWER", "false"))
+    exe = hloom.compile(module)
+    for thunk in exe.program.thunks:
+        if isinstance(thunk, Kernel):
+            written = zip(thunk.arguments, thunk.writes, strict=True)
+            assert all(place.allocation.kind != "constant" for place, writes in written if writes)
+        assert not isinstance(thunk, While) or not any(
+            isinstance(step, Kernel) and thunk.pred in step.arguments for step in thunk.condition
+        )
+    for _ in range(2):
+        values, said = exe(np.int32([1, 2, 3, 4]))
+        assert np.asarray(values).tolist() == [1, 2, 3, 4]
+        assert not np.asarray(said)
+
+
+def test_a_loop_without_end_can_be_stopped(monkeypatch):
+    exe = hloom.compile(hloom.parse(CONSTANT_CONDITION.replace("ANSWER", "true")))
+    exe._executor.interruptible = True
+
+    def stopped(call, cancel):
+        threading.Timer(0.2, cancel).start()
+        return call()
+
+    monkeypatch.setattr(executor, "beside_python", stopped)
+    with at_most(5), pytest.raises(ExecutionError, match="cancelled"):
+        exe(np.int32([1, 2, 3, 4]))

@@ -15,11 +15,11 @@ SAME = (
     "abs add and atan2 ceil clamp complex convert count_leading_zeros divide floor imag is_finite "
     "maximum minimum multiply negate not or popcnt power real remainder round_nearest_afz "
     "round_nearest_even select shift_left shift_right_arithmetic shift_right_logical sign "
-    "subtract xor bitcast_convert"
+    "subtract xor"
 ).split()
 """Without attributes that count, under the same name with `-` for `_`."""
 ACCURATE = (
-    "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan "
+    "cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan "
     "tanh"
 ).split()
 """The same, with a `result_accuracy`."""
@@ -57,6 +57,33 @@ for _name in SAME:
     IMPORT.add(f"stablehlo.{_name}", same(_name.replace("_", "-")))
 for _name in ACCURATE:
     IMPORT.add(f"stablehlo.{_name}", accurate(_name.replace("_", "-")))
+
+
+_cbrt = accurate("cbrt")
+_bitcast = same("bitcast-convert")
+
+
+@IMPORT.of("stablehlo.cbrt")
+def cbrt(scope: Scope, op: Any) -> Instruction:
+    """Of a complex number, which HLO has no cube root of, its power of a third."""
+    [x] = operands = scope.operands(op)
+    if not x.shape.dtype.is_complex:
+        return _cbrt(scope, op)
+    to = scope.result_shape(op)
+    return scope.emit("power", (*operands, scope.full(1 / 3, to)), to)
+
+
+@IMPORT.of("stablehlo.bitcast_convert")
+def bitcast_convert(scope: Scope, op: Any) -> Instruction:
+    [x] = scope.operands(op)
+    to = scope.result_shape(op)
+    if x.shape.dtype.is_pred != to.dtype.is_pred:
+        raise scope.error(
+            f"bits of {x.shape.bare} as {to.bare}: i1 is one bit in StableHLO, and a byte in HLO",
+            rule="mlir-type",
+            hint="shift and convert the integers instead",
+        )
+    return _bitcast(scope, op)
 
 
 @IMPORT.of("stablehlo.compare")

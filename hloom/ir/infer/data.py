@@ -183,8 +183,8 @@ def check_dynamic_reshape(declared: Shape, x: Shape, sizes: Sequence[Shape]) -> 
     if len(sizes) != declared.rank:
         raise ShapeError(f"{declared.bare} needs {declared.rank} sizes, not {len(sizes)}")
     for s in sizes:
-        if s.dtype is not S32:
-            raise ShapeError(f"a run-time size must be s32, not {s.bare}")
+        if s.dtype is not S32 or s.dims:
+            raise ShapeError(f"a run-time size must be s32[], not {s.bare}")
 
 
 def reverse(x: Shape, dimensions: Sequence[int]) -> Shape:

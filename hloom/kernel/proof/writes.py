@@ -20,13 +20,17 @@ from hloom.kernel.proof.tiling import Box, Digit, covers
 
 def unproved_writes(kernel: Kernel, bounds: Bounds) -> list[str]:
     """A sentence for each parameter of which it is not proved that every element is written, or
-    that no two steps write the same."""
+    that no two steps write the same, and for each that is to be read only and is written."""
     unproved = []
     by_buffer: dict[Any, list[Access]] = {}
     for store in bounds.stores:
         by_buffer.setdefault(store.op.operands[0], []).append(store)
     for param in kernel.params:
-        if param.role == "in" or not param.size or 0 in kernel.grid:
+        if param.role == "in":
+            if param.value in by_buffer:
+                unproved.append(f"{param.name} is only to be read, and is written")
+            continue
+        if not param.size or 0 in kernel.grid:
             continue
         why = unproved_of(param, by_buffer.get(param.value, []), bounds)
         if why:

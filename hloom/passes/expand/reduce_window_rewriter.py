@@ -55,6 +55,8 @@ class ReduceWindowRewriter(Expander):
         of = x.shape.dtype
         if cumulative is None or not of.is_floating or initial.opcode != "constant":
             return None
+        if initial.shape.dtype is not of:
+            return None
         combiner = i.called[0]
         if not _is_plain(combiner, of) or not _is_monoid(combiner, initial):
             return None

@@ -38,6 +38,15 @@ WRONG = {
         1,
         "a quantised type of i8 for f64",
     ),
+    "bits of i1": (
+        MAIN.format(
+            "%c = stablehlo.constant dense<5> : tensor<1xi64>\n"
+            "%0 = stablehlo.bitcast_convert %c : (tensor<1xi64>) -> tensor<1x64xi1>"
+        ),
+        "mlir-type",
+        3,
+        "a byte in HLO",
+    ),
     "recursion": (
         "func.func @main(%x: tensor<f32>) -> tensor<f32> {\n"
         "  %0 = func.call @main(%x) : (tensor<f32>) -> tensor<f32>\n  return %0 : tensor<f32>\n}",

@@ -319,3 +319,14 @@ def test_windows_that_a_mask_keeps_in_their_row(stride: int, count: int, low: in
     assert (writes(text.replace("MASK", "store %o[%t], %w mask(%some)")) == []) == (
         (count - 1) * stride + 2 + low <= 8
     )
+
+
+def test_a_parameter_to_be_read_is_not_written():
+    kernel = parse_kernel(
+        """kernel @k(%x: buffer<pred>[1] in, %o: buffer<pred>[1] out) grid(%g: 1) {
+  %v = load %x[%g] : pred[]
+  store %o[%g], %v
+  store %x[%g], %v
+}"""
+    )
+    assert prove(kernel).writes == ["x is only to be read, and is written"]

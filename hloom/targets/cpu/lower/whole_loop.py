@@ -57,6 +57,8 @@ def whole_loop(cpu: Lowering, i: Instruction) -> list[Thunk]:
     if is_huge(i.called):
         raise Decline("it has too many instructions for one function")
     steps, pred = steps_at_once(i, cpu.device.costs), cpu.slice(i.called[0].root)
+    if pred.allocation.kind == "constant":
+        raise Decline("its condition is a constant, which no kernel may write")
     try:
         whole = _written(cpu, i, steps, pred)
     except Overlap:
