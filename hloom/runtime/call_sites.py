@@ -68,8 +68,9 @@ def _missing(sites: Sequence[CallSite]) -> MissingHandlerError:
         "function, register_symbol(name, library, symbol) one of a shared library, "
         "register_capsule(name, capsule) what jax.ffi has"
     )
-    from hloom.program.thunks.custom_call import PYTHON
+    from hloom.program.thunks.custom_call import PYTHON, made_elsewhere
 
+    hint = made_elsewhere(first.target) or hint
     if first.target in PYTHON:
         hint = (
             "a function of Python is known only in the process of JAX that made the program: run "

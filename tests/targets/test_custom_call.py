@@ -360,3 +360,22 @@ ENTRY main {
     assert caught.value.__cause__ is error[0]
     error.clear()
     once()
+
+
+@pytest.mark.parametrize(
+    ("target", "what"),
+    [
+        ("__gpu$xla.gpu.triton", "a Triton kernel for GPUs"),
+        ("tpu_custom_call", "a Mosaic kernel for TPUs"),
+        ("__cublas$gemm", "before_optimizations"),
+        ("my_own_call", "hloom.runtime.ffi.register"),
+    ],
+)
+def test_a_call_that_nobody_answers_says_what_it_was_made_for(target, what):
+    text = f"""HloModule m
+ENTRY e {{ x = f32[8] parameter(0)
+  ROOT y = f32[8] custom-call(x), custom_call_target="{target}" }}"""
+    with pytest.raises(hloom.HloError, match="No registered implementation") as caught:
+        hloom.compile(hloom.parse(text))
+    assert what in str(caught.value)
+    assert target in str(caught.value)

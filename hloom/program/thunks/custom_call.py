@@ -13,6 +13,33 @@ PYTHON = frozenset(
     xla_ffi_partitioned_python_cpu_callback""".split()
 )
 """Handlers of JAX that call functions of Python, which were written to be called in order."""
+GPU_ROUTINES = ("__cublas", "__cudnn", "__cub$", "__hipblas", "cusolver", "cusparse", "hipsolver")
+"""What begins the targets that XLA's passes for GPUs write, and those of JAX's routines there."""
+KERNELS = {
+    "__gpu$xla.gpu.triton": "a Triton kernel for GPUs",
+    "triton_kernel_call": "a Triton kernel for GPUs",
+    "mosaic_gpu": "a Mosaic kernel for GPUs",
+    "tpu_custom_call": "a Mosaic kernel for TPUs",
+}
+"""What begins the targets of kernels that are made for other machines, and what those are."""
+
+
+def made_elsewhere(target: str) -> str | None:
+    """What to do about a custom call that was made for a GPU or a TPU; None for another."""
+    for start, what in KERNELS.items():
+        if target.startswith(start):
+            return (
+                f"{target} is {what}: lower the function for the CPU "
+                "(jax.jit(f).trace(*arguments).lower(lowering_platforms=('cpu',))), with Pallas "
+                "by pallas_call(..., interpret=True)"
+            )
+    if target.startswith(GPU_ROUTINES):
+        return (
+            f"{target} is a routine for GPUs: take what XLA had before its passes (the file of "
+            "--xla_dump_to that has before_optimizations in its name), or lower the function "
+            "for the CPU"
+        )
+    return None
 
 
 @thunk_kind
