@@ -208,7 +208,10 @@ class Ranges:
             return x if is_first else y
         (a, b), (c, d) = span(x), span(y)
         low, high = (min(a, c), min(b, d)) if sign > 0 else (max(a, c), max(b, d))
-        extreme_ = Symbol(low, high, 1, ("extreme", sign, x, y), x.is_uniform and y.is_uniform)
+        (rest, one), (other, two) = x.residue(), y.residue()
+        step = max(gcd(one, two, rest - other), 1)
+        low += (rest - low) % step
+        extreme_ = Symbol(low, high, step, ("extreme", sign, x, y), x.is_uniform and y.is_uniform)
         itself = Linear(0, {extreme_: 1})
         # With a number for the other, an end of one is an end of the lesser and of the greater.
         extreme_.tight = (not y.terms and x.is_free) or (not x.terms and y.is_free)

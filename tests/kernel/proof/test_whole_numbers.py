@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from hloom.kernel.proof.linear import Linear, Symbol
 from hloom.kernel.proof.prove import prove
+from hloom.kernel.proof.ranges import Ranges
 from hloom.kernel.text import parse_kernel
 
 # A quarter of a multiple of 8 is even: of `63 * (n mod 8)` the greatest is `63 * 6`.
@@ -107,3 +109,20 @@ def test_what_whole_numbers_bound(text: str, size: int) -> None:
     assert prove(parse_kernel(text.replace("SIZE", str(size)))).accesses == []
     [access] = prove(parse_kernel(text.replace("SIZE", str(size - 1)))).accesses
     assert f"may reach {size - 1}" in access.why
+
+
+@pytest.mark.parametrize(
+    ("by", "shift", "other", "residue"),
+    [(16, 0, 14, (0, 2)), (16, 0, 13, (0, 1)), (12, 3, 9, (3, 6)), (5, 2, 42, (2, 5))],
+)
+def test_the_lesser_of_two_has_what_their_residues_have_in_common(by, shift, other, residue):
+    """Columns in tiles of 16, the last moved back to 14, are even: half of one is exactly half."""
+    x = Linear(shift, {Symbol(0, 9): by})
+    for sign in (1, -1):
+        least = Ranges(parse_kernel(EVEN.replace("SIZE", "1"))).extreme(x, Linear(other), sign)
+        rest, modulus = least.residue()
+        assert (rest % modulus, modulus) == (residue[0] % modulus, residue[1])
+        low, high = least.bounds()
+        for value in (min, max)[sign < 0](shift, other), (min, max)[sign < 0](by * 9 + shift, other):
+            assert low <= value <= high
+            assert (value - rest) % modulus == 0
