@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hloom.base.diagnostics import HloError, SourceLocation, UsageError
+from hloom.base.whole_files import replaceable
 from hloom.program.container import Piece
 from hloom.program.program import Program
 from hloom.program.saved import program_from_bytes, program_pieces
@@ -30,13 +31,18 @@ _MAPPED_BYTES = 256 << 10  # from here on a file is mapped; a smaller one is rea
 def replaced(path: Path, pieces: Iterable[Piece], mode: int = FILE_MODE) -> None:
     """Put a file there, for its owner alone unless a mode says who may read it (and the umask does
     not mind); on an error what was there stays. Raises OSError."""
-    beside = path.parent / f"{BESIDE}{secrets.token_hex(12)}"
+    place = replaceable(path)
+    if place is None:
+        with open(path, "wb") as file:
+            file.writelines(pieces)
+        return
+    beside = place.parent / f"{BESIDE}{secrets.token_hex(12)}"
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             for piece in pieces:
                 file.write(piece)
-        os.replace(beside, path)
+        os.replace(beside, place)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(beside)

@@ -160,6 +160,16 @@ def close_output() -> None:
         pass
 
 
+def standard_input() -> bytes:
+    """All of it; `UsageError` where the shell has closed it (`<&-`), or it cannot be read."""
+    if sys.stdin is None:
+        raise api.UsageError("cannot read <stdin>: it is closed", hint="give the name of a file")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise api.UsageError(f"cannot read <stdin>: {error.strerror}") from None
+
+
 def write_text(text: str) -> None:
     """Text of a program on standard output, byte for byte as a file would hold it."""
     if not text.endswith("\n"):
@@ -245,7 +255,7 @@ def read(
     `spmd`: it is to be partitioned, which HLO text has no word for.
     """
     if file == "-":
-        loaded = api.load_bytes(sys.stdin.buffer.read(), "<stdin>")
+        loaded = api.load_bytes(standard_input(), "<stdin>")
     elif Path(file).is_dir():
         raise api.UsageError(f"{file} is a directory", hint="name a file in it")
     else:

@@ -195,6 +195,14 @@ def test_closed_output_is_no_traceback(add, command):
     assert "Traceback" not in done.stderr and "bug:" not in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("command", ["print", "verify", "eval", "run"])
+def test_closed_input_is_named(command):
+    script = f"{' '.join(HLOOM)} {command} - <&-"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    said = done.stdout + done.stderr
+    assert done.returncode == 2 and "cannot read <stdin>: it is closed" in said, done
+
+
 def test_progress_is_for_a_terminal(loop):
     """A terminal sees how many instructions have run; a pipe sees nothing."""
     command = [*HLOOM, "eval", str(loop)]

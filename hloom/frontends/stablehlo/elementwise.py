@@ -19,8 +19,7 @@ SAME = (
 ).split()
 """Without attributes that count, under the same name with `-` for `_`."""
 ACCURATE = (
-    "cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan "
-    "tanh"
+    "cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan tanh"
 ).split()
 """The same, with a `result_accuracy`."""
 

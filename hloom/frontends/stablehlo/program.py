@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache, cached_property
+from sys import getrecursionlimit
 from typing import Any
 
 from hloom.base.collection import paused_collection
@@ -55,6 +56,14 @@ def graph_of(
             return ImportedProgram(mlir_module, file, text, keep_dynamic).read()
         except QuantisedType:
             return ImportedProgram(mlir_module, file, text, keep_dynamic, is_quantised=True).read()
+        except RecursionError:
+            raise ParseError(
+                "regions, calls or types nested too deeply: reading them takes a few functions "
+                "of Python for each",
+                location=SourceLocation(file),
+                rule="depth",
+                hint=f"sys.setrecursionlimit(n) above {getrecursionlimit()} allows for more",
+            ) from None
 
 
 @cache

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from hloom.base.diagnostics import HloError, ProtoError, UsageError
+from hloom.base.whole_files import replaceable
 from hloom.ir.module import Module
 from hloom.ir.proto.compressed import compressed, contents, uncompressed, without_compression
 from hloom.ir.text.options import PrintOptions
@@ -243,17 +244,22 @@ def write_whole(path: Path, data: bytes) -> None:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears at its place when all is written to it, or not at all."""
-    beside = None
+    """A file that appears at its place when all is written to it, or not at all; what is no file,
+    a pipe or a device, is written to."""
+    beside, place = None, replaceable(path)
     try:
+        if place is None:
+            with open(path, "wb") as file:
+                yield file
+            return
         with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
+            dir=place.parent, prefix=f".{place.name}.", suffix=".part", delete=False
         ) as file:
             beside = file.name
             yield file
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+        mode = place.stat().st_mode & 0o777 if place.exists() else 0o666 & ~_umask()
         os.chmod(beside, mode)
-        os.replace(beside, path)
+        os.replace(beside, place)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
     finally:

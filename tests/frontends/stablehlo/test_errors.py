@@ -207,3 +207,26 @@ def test_without_jaxlib_there_is_one_clear_error():
     )
     assert done.stdout.startswith("jaxlib | StableHLO is read and written with jaxlib")
     assert "pip install 'hloom[stablehlo]'" in done.stdout
+
+
+@pytest.mark.parametrize("what", ["tuples", "calls", "regions"])
+def test_what_is_nested_too_deeply_is_named(what):
+    n = 2000
+    text = f"func.func @main(%x: {'tuple<' * n}tensor<f32>{'>' * n}) {{ return }}"
+    if what == "calls":
+        text = "".join(
+            f"func.func private @f{k}(%x: tensor<f32>) -> tensor<f32> {{\n"
+            f"  %r = func.call @f{k - 1}(%x) : (tensor<f32>) -> tensor<f32>\n"
+            "  return %r : tensor<f32>\n}\n"
+            for k in range(1, n)
+        )
+        text += "func.func private @f0(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+        text += text.split("}")[0].replace("private @f1", "@main").replace("@f0", f"@f{n - 1}")
+        text += "}"
+    if what == "regions":
+        start, end = '"stablehlo.if"(%p) ({ ', "stablehlo.return }, { stablehlo.return })"
+        text = f"{start * n}{(end + ' : (tensor<i1>) -> () ') * n}"
+        text = f"func.func @main(%p: tensor<i1>) {{ {text} return }}"
+    with pytest.raises(hloom.HloError, match="nested too deeply") as caught:
+        module_of_text(text, "deep.mlir")
+    assert caught.value.rule == "depth"

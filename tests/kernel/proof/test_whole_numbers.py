@@ -123,6 +123,9 @@ def test_the_lesser_of_two_has_what_their_residues_have_in_common(by, shift, oth
         rest, modulus = least.residue()
         assert (rest % modulus, modulus) == (residue[0] % modulus, residue[1])
         low, high = least.bounds()
-        for value in (min, max)[sign < 0](shift, other), (min, max)[sign < 0](by * 9 + shift, other):
+        for value in (
+            (min, max)[sign < 0](shift, other),
+            (min, max)[sign < 0](by * 9 + shift, other),
+        ):
             assert low <= value <= high
             assert (value - rest) % modulus == 0
