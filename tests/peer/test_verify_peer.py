@@ -27,6 +27,7 @@ STRICTER = {
     "collective-broadcast to a negative id": "no device has one, and XLA asks nothing",
     "collective-reduce with a device twice": "a device is in one group, and XLA asks nothing",
     "collective-broadcast to an id twice": "a device is in one group, and XLA asks nothing",
+    "dynamic-reshape by an array of sizes": "an operand is the size of one dimension",
     "collective-permute of slices of another rank": "XLA asks nothing of the sizes of slices",
 }
 STRICTER_RULES = ("[custom-call-form]",)

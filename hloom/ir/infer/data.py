@@ -183,7 +183,7 @@ def check_dynamic_reshape(declared: Shape, x: Shape, sizes: Sequence[Shape]) -> 
     if len(sizes) != declared.rank:
         raise ShapeError(f"{declared.bare} needs {declared.rank} sizes, not {len(sizes)}")
     for s in sizes:
-        if s.dtype is not S32 or s.dims:
+        if s.dtype is not S32 or prod(s.dims) != 1:
             raise ShapeError(f"a run-time size must be s32[], not {s.bare}")
 
 
