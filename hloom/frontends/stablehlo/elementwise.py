@@ -63,7 +63,7 @@ _bitcast = same("bitcast-convert")
 
 
 @IMPORT.of("stablehlo.cbrt")
-def cbrt(scope: Scope, op: Any) -> Instruction:
+def cbrt(scope: Scope, op: Any) -> Any:
     """Of a complex number, which HLO has no cube root of, its power of a third."""
     [x] = operands = scope.operands(op)
     if not x.shape.dtype.is_complex:
