@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 import re
 
 import pytest
 
 import hloom
+from hloom.codegen.llvm.machine import Machine
+from hloom.executable import Executable
+from hloom.ir.copy import copy_module
+from hloom.targets.cpu.target import CpuTarget
 from tests.codegen.test_loops import agree
 
 LENGTHS = [1, 7, 16, 33, 63, 64, 65, 127, 128, 129, 255, 257, 1000, 4099, 70001]
@@ -56,3 +61,36 @@ def test_chains_have_more_vectors_than_what_is_side_by_side():
         "ENTRY e {\n" + "\n".join(sorted(lines)) + f"\n{sums}\n  ROOT r = f32[4096] negate(a6)\n}}"
     )
     assert _lanes(beside) == one
+
+
+def two_chains(n: int) -> str:
+    """Nine steps beside twelve."""
+    lines = [
+        f"  x = f32[{n}] parameter(0)",
+        f"  y0 = f32[{n}] negate(x)",
+        f"  z0 = f32[{n}] abs(x)",
+    ]
+    for z, steps in (("y", 9), ("z", 12)):
+        for k in range(steps):
+            lines.append(f"  {z}m{k} = f32[{n}] minimum({z}{k}, x)")
+            lines.append(f"  {z}h{k} = f32[{n}] multiply({z}m{k}, x)")
+            lines.append(f"  {z}{k + 1} = f32[{n}] add({z}h{k}, x)")
+    return "ENTRY e {\n" + "\n".join(lines) + f"\n  ROOT r = f32[{n}] add(y9, z12)\n}}"
+
+
+@pytest.mark.parametrize("n", [63, 4099])
+def test_two_chains_fit_the_registers(n: int):
+    agree(two_chains(n))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="counts the registers of x86")
+def test_two_chains_have_fewer_vectors_where_registers_are_few():
+    module = hloom.parse("HloModule m\n" + two_chains(4096))
+    for isa, vectors in (("SSE4_2", 4), ("AVX2", 4), ("AVX512", 8)):
+        machine = Machine.host(isa)
+        device = CpuTarget(machine).device
+        if device.compute.vector_registers != (32 if isa == "AVX512" else 16):
+            continue  # less than was asked for
+        run = Executable(CpuTarget(machine).compile(copy_module(module)), threads=2)
+        text = run.as_text("kernels")
+        assert f"f32[{vectors * device.compute.vector_floats}]" in text
