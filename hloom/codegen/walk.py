@@ -11,6 +11,7 @@ from hloom.codegen.elements_data import MOVED
 from hloom.codegen.row_products import contracts_rows, sums_alone
 from hloom.codegen.tile import Body, ShapeIndex, compute_bytes, is_update
 from hloom.codegen.work import element_work
+from hloom.device.costs import MANY_REGISTERS
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
@@ -27,7 +28,6 @@ WIDE_WORK = 20.0
 SIDE_BY_SIDE = 2.0
 FUNCTION_WORK = 10.0
 PARTLY_SIDE_BY_SIDE = 1.6
-MANY_REGISTERS = 32
 MOST_CHAINED = 300.0
 # Of a product of a few vectors and a matrix each sum of a tile takes so many registers: one to add
 # to and one for the sum of the blocks before.

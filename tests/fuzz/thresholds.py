@@ -51,7 +51,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.scratch_sums": "BLOCK_TERMS COPIES",
     "codegen.short_rows": "MOST_AFTER",
     "codegen.walk": "WIDE_WORK FUNCTION_WORK MOST_CHAINED MOST_VECTORS MOST_WRITTEN LONG_STEP"
-    " STEPS_PER_UNIT MANY_REGISTERS",
+    " STEPS_PER_UNIT",
     "passes.expand.scan_expander": "MOST_STEPS",
     "passes.expand.stochastic_convert_decomposer": "_BIAS _MANTISSA",
     "passes.expand.zero_sized_hlo_elimination": "MOST_BESIDE_ZERO",
