@@ -29,24 +29,30 @@ _MAPPED_BYTES = 256 << 10  # from here on a file is mapped; a smaller one is rea
 
 
 def replaced(path: Path, pieces: Iterable[Piece], mode: int = FILE_MODE) -> None:
-    """Put a file there, for its owner alone unless a mode says who may read it (and the umask does
-    not mind); on an error what was there stays. Raises OSError."""
-    place = replaceable(path)
-    if place is None:
-        with open(path, "wb") as file:
-            file.writelines(pieces)
-        return
-    beside = place.parent / f"{BESIDE}{secrets.token_hex(12)}"
+    """Put a file there, whatever stood there, for its owner alone unless a mode says who may read
+    it (and the umask does not mind); on an error what was there stays. Raises OSError."""
+    beside = path.parent / f"{BESIDE}{secrets.token_hex(12)}"
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             for piece in pieces:
                 file.write(piece)
-        os.replace(beside, place)
+        os.replace(beside, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
+
+
+def written(path: Path, pieces: Iterable[Piece], mode: int) -> None:
+    """What somebody asked to have there: devices and pipes are written to, links are followed.
+    Folders of hloom's own keep to `replaced`: another may have put a link there. Raises OSError."""
+    place = replaceable(path)
+    if place is not None:
+        replaced(place, pieces, mode)
+        return
+    with open(path, "wb") as file:
+        file.writelines(pieces)
 
 
 def contents(path: Path) -> Piece:
@@ -81,7 +87,7 @@ def is_program_file(path: Path) -> bool:
 def write_program(path: Path, program: Program, labels: Mapping[str, str]) -> None:
     """Write a program to a file that all may read; `UsageError` where that cannot be."""
     try:
-        replaced(path, program_pieces(program, labels, crc32), READABLE)
+        written(path, program_pieces(program, labels, crc32), READABLE)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
 

@@ -21,7 +21,7 @@ from hloom.base.diagnostics import UsageError
 from hloom.base.installed import hloom_version
 from hloom.runtime.cache import program_cache
 from hloom.runtime.private_folder import NotPrivate, checked_private, made_private, open_private
-from hloom.runtime.program_files import replaced
+from hloom.runtime.program_files import replaced, written
 
 MOST_BYTES = 64 << 20
 """Of a file that is read."""
@@ -111,7 +111,7 @@ def read_results(path: Path, device: str) -> dict[str, TuningResult]:
 def write_results(path: Path, device: str, results: Iterable[TuningResult]) -> None:
     """Write a file for `read_results`, whole or not at all."""
     try:
-        replaced(path, [results_text(device, results).encode()], 0o666)
+        written(path, [results_text(device, results).encode()], 0o666)
     except OSError as error:
         raise UsageError(
             f"cannot write tuning results {path}: {error.strerror or error}", rule="autotune"
