@@ -79,8 +79,8 @@ def test_an_interpreter_that_does_not_run_is_named(built):
         (lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:], "checksum"),
         (lambda b: b.replace(b"\x7fELF", b"\x7fELG"), "checksum of a saved program is wrong"),
         (
-            lambda b: b.replace(MAGIC + bytes([VERSION]), MAGIC + b"\5"),
-            "saved program has version 5",
+            lambda b: b.replace(MAGIC + bytes([VERSION]), MAGIC + bytes([VERSION + 1])),
+            f"saved program has version {VERSION + 1}",
         ),
         (lambda b: b"hello", "no saved program"),
         (lambda b: b"", "no saved program"),
