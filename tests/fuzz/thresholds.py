@@ -73,7 +73,7 @@ NO_SIZES: dict[str, str] = {
     "passes.simplify.algebra.folds": "MOST_PIECES",
     "targets.cpu.lower.carried_rows": "LEAST_BITS",
     "targets.cpu.lower.element_loop": "LEAST_TRIPS CHEAP_WORK CARRIED_VECTORS MOST_VECTORS"
-    " STEPS_PER_UNIT",
+    " MOST_REPEATED STEPS_PER_UNIT",
     "targets.cpu.lower.sort": "MOST_OPERANDS",
     "targets.cpu.lower.views": "MOST_PARTS",
     "targets.cpu.lower.loop_steps": "LONG_NS LEAST_STEPS MOST_STEPS MOST_INSTRUCTIONS",

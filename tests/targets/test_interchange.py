@@ -64,7 +64,7 @@ ROWS = """  x = s32[{m},{n}] get-tuple-element(s), index=1
   ROOT t = (s32[], {state}) tuple(j, b, r, c)"""
 
 
-def loop(body: str, shapes: list[str], trips: int, **sizes: int) -> str:
+def loop(body: str, shapes: list[str], trips: int, **sizes: int | str) -> str:
     names = [f"p{k}" for k in range(len(shapes))]
     shapes = [s.format(**sizes) for s in shapes]
     parameters = [f"  {p} = {s} parameter({k})" for k, (p, s) in enumerate(zip(names, shapes))]
@@ -131,6 +131,57 @@ def test_rows_and_columns_beside_the_elements(m, n):
         x = (x * r + c[:, None]) ^ (t + 1)
     np.testing.assert_array_equal(results[1], x)
     np.testing.assert_array_equal(results[0], trips)
+
+
+CONSTANT = """  x = f32[{n}] get-tuple-element(s), index=1
+  c = f32[{n}] constant({{{numbers}}})
+  m = pred[{n}] constant({{{flags}}})
+  a = f32[{n}] add(x, c)
+  y = f32[{n}] select(m, a, x)
+  ROOT r = (s32[], {state}) tuple(j, y)"""
+
+
+def test_arrays_of_constants_beside_the_elements():
+    n, trips = 2_000, 40
+    numbers = ", ".join(str(k % 7) for k in range(n))
+    flags = ", ".join("true" if k % 3 else "false" for k in range(n))
+    text = loop(CONSTANT, ["f32[{n}]"], trips, n=n, numbers=numbers, flags=flags)
+    executable = hloom.compile(hloom.parse(text))
+    assert kinds(executable)[0] == 0
+    x = np.zeros(n, np.float32)
+    k = np.arange(n)
+    expected = np.where(k % 3, trips * (k % 7), 0)
+    np.testing.assert_array_equal(executable(x)[1], expected)
+
+
+SHARED = """  x = f32[{m},{n}] get-tuple-element(s), index=1
+  f = f32[{n}] get-tuple-element(s), index=2
+  t = f32[] convert(i)
+  tb = f32[{n}] broadcast(t), dimensions={{}}
+  ft = f32[{n}] multiply(f, tb)
+  q = f32[{n}] sine(ft)
+  qb = f32[{m},{n}] broadcast(q), dimensions={{1}}
+  y = f32[{m},{n}] add(x, qb)
+  ROOT r = (s32[], {state}) tuple(j, y, f)"""
+ONCE = """  x = f32[{m},{n}] get-tuple-element(s), index=1
+  f = f32[] get-tuple-element(s), index=2
+  t = f32[] convert(i)
+  q = f32[] power(f, t)
+  q1 = f32[] sine(q)
+  qb = f32[{m},{n}] broadcast(q1), dimensions={{}}
+  y = f32[{m},{n}] add(x, qb)
+  ROOT r = (s32[], {state}) tuple(j, y, f)"""
+
+
+@pytest.mark.parametrize(
+    ("body", "other"), [(SHARED, "f32[{n}]"), (ONCE, "f32[]")], ids=["rows", "scalars"]
+)
+def test_what_tiles_would_compute_again_and_again_is_left_step_by_step(body, other):
+    text = loop(body, ["f32[{m},{n}]", other], 40, m=200, n=128)
+    executable = hloom.compile(hloom.parse(text))
+    why = executable.stages.lowering.stepwise
+    kernels = [t for t in walk(executable.stages.program.thunks) if isinstance(t, Kernel)]
+    assert why or all(t.steps == 1 for t in kernels)
 
 
 NEIGHBOURS = """  x = f32[{n}] get-tuple-element(s), index=1

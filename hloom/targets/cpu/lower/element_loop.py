@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from hloom.analysis.trip_count import trip_count
-from hloom.codegen.elements import SIMPLE
+from hloom.codegen.elements import is_simple
 from hloom.codegen.walk import Loops
 from hloom.codegen.work import element_work
 from hloom.device.device import Device
@@ -33,7 +33,7 @@ from hloom.types.sizes import data_bytes
 
 Place = tuple[int, ...]
 
-INSIDE = SIMPLE | opcodes(
+INSIDE = opcodes(
     PLUMBING,
     RESHAPES,
     also=(
@@ -42,7 +42,8 @@ INSIDE = SIMPLE | opcodes(
     ),
     without=("dynamic-reshape",),
 )
-"""The opcodes of bodies that are looked at; what folds or moves elements is for other loops."""
+"""The opcodes of bodies, beside what is elementwise; what folds or moves elements is for other
+loops."""
 NO_WORK = opcodes(PLUMBING, RESHAPES, also=("fusion", "copy"))
 LEAST_TRIPS = 3
 """Loops of fewer iterations are left as they are."""
@@ -52,6 +53,8 @@ CARRIED_VECTORS = 16
 MOST_VECTORS = 8
 """A tile carries so many vectors in all, and of each array: an iteration waits for the one before,
 and other vectors take its turn meanwhile."""
+MOST_REPEATED = 0.5
+"""Part of the work that may be done again for each row."""
 STEPS_PER_UNIT = 4
 """Parts of the elements for each core, at least."""
 
@@ -101,7 +104,7 @@ class ElementLoop:
     def link(self, c: Computation) -> None:
         """Look at what a computation does, and through its fusions."""
         for x in c.instructions:
-            if x.opcode not in INSIDE:
+            if not (is_simple(x) or x.opcode in INSIDE) or changes_width(x):
                 raise Decline(f"%{x.name} is not computed element by element")
             if x.opcode == "fusion":
                 [inner] = x.called
@@ -132,6 +135,15 @@ class ElementLoop:
     def is_state(self, i: Instruction) -> bool:
         """Whether an instruction is the state at the begin of an iteration."""
         return i is self.body.parameters[0] or i is self.condition.parameters[0]
+
+    def constants(self) -> Iterator[Instruction]:
+        """Arrays that stand in memory."""
+        for c in (self.condition, self.body):
+            for x in c.instructions:
+                if x.opcode == "constant" and x.shape.is_array and x.shape.size > 1:
+                    if x.shape.dtype.bits < 8:
+                        raise Decline(f"%{x.name} is packed")
+                    yield x
 
     def leaves(self) -> Iterator[tuple[Place, Shape]]:
         for place, leaf in self.loop.shape.subshapes():
@@ -186,6 +198,17 @@ class ElementLoop:
                 total += element_work(x, self.device.costs)
         return total
 
+    def work_of_others(self) -> tuple[float, float]:
+        """Operations of scalars, which every tile repeats, and those for each element of arrays
+        that are smaller than the loop's, which are repeated along what they lack."""
+        alone = shared = 0.0
+        for x in self.instructions(self.body):
+            if x.shape.is_array and x.shape.size < self.domain.size and x.opcode not in NO_WORK:
+                own = element_work(x, self.device.costs)
+                alone += own if x.shape.size == 1 else 0.0
+                shared += own if x.shape.size > 1 else 0.0
+        return alone, shared
+
     def instructions(self, c: Computation) -> Iterator[Instruction]:
         for x in c.instructions:
             yield x
@@ -215,10 +238,11 @@ class ElementLoop:
         row = ROW_VECTORS * device.compute.vector_bytes
         if max(data_bytes(self.shape(p)) for p in own.tiles) <= row:
             raise Decline("its rows stay in registers")
-        alone = sum(_is_work(x) and x.shape.size == 1 for x in self.instructions(self.body))
-        vectors = self.lanes * 4 / device.compute.vector_bytes
-        if alone > work * vectors:
+        alone, shared = self.work_of_others()
+        if alone > work * self.lanes * 4 / device.compute.vector_bytes:
             raise Decline("it has more to do once than for each tile")
+        if shared > work * MOST_REPEATED:
+            raise Decline("each row would compute what all rows share")
         size, body = self.domain.size, self.body.instructions
         is_moved = any(x.opcode == "copy" and x.shape.size == size for x in body)
         if device.compute.units > 1 or is_moved:
@@ -256,8 +280,9 @@ def physical_sizes(s: Shape, layout: Shape | None = None) -> tuple[int, ...]:
     return tuple([s.dims[d] for d in dims if s.dims[d] != 1])
 
 
-def _is_work(x: Instruction) -> bool:
-    return x.shape.is_array and x.opcode not in NO_WORK
+def changes_width(x: Instruction) -> bool:
+    """Whether bytes are seen as elements of another size."""
+    return x.opcode == "bitcast" and x.shape.dtype.bits != x.operands[0].shape.dtype.bits
 
 
 def update_size(update: Instruction) -> int:

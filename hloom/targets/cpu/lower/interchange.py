@@ -170,6 +170,8 @@ class _Writer(LoopWriter):
         builder = KernelBuilder(i.name, grid)
         self.values = e = _Elements(builder, self.cpu.device)
         e.within = loop
+        for x in loop.constants():
+            e.sources[x] = self.memory(self.cpu.slice(x), x.shape, "in")
         emitter = BodyEmitter(Body(i.name, True, [], [], []), e, [])
         super().__init__(emitter, Nest(loops, 0, (), True, [], []))
         try:
@@ -199,13 +201,15 @@ class _Writer(LoopWriter):
 
     def source_of(self, place: Place, role: str) -> Source:
         """The memory of a part of the state."""
-        shape = self.loop.shape(place)
-        where = self.cpu.slice(self.loop.loop, place)
+        return self.memory(self.cpu.slice(self.loop.loop, place), self.loop.shape(place), role)
+
+    def memory(self, where: BufferSlice, shape: Shape, role: str) -> Source:
+        """The parameter for a place, as an array of a shape."""
         key = (where, shape.dtype)
         if key not in self.params:
-            b = self.emitter.builder
             name = f"p{len(self.params)}"
-            self.params[key] = b.param(name, shape.dtype, shape.size, role)
+            builder = self.values.builder
+            self.params[key] = builder.param(name, shape.dtype, shape.size, role)
         return Source(self.params[key], strides_of(shape))
 
     # -- code
@@ -295,7 +299,8 @@ class _Writer(LoopWriter):
     def store_part(self, place: Place, x: Instruction, digits: list[Affine]) -> None:
         """What an iteration writes of an array."""
         e, update = self.values, x.operands[1]
-        here = index_of(update.shape, digits if update_size(x) > 1 else [], x.shape)
+        place_shape = self.loop.shape(place)
+        here = index_of(update.shape, digits if update_size(x) > 1 else [], place_shape)
         begin = clamped_starts(e, x.operands[2:], x.shape.dims, update.shape.dims)
         value = e.value(update, here)
         e.store(
