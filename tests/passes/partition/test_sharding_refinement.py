@@ -5,6 +5,7 @@ import pytest
 import hloom
 from hloom.analysis.communication import communications
 from hloom.base.faults import CompilerFaultError
+from hloom.passes.partition.sharding_refinement import FEW_INSTRUCTIONS
 from hloom.passes.partition.whole_program import partitioned
 from hloom.passes.pipeline import PipelineOptions
 from hloom.passes.sharding.shardy_importer import ShardyImporter
@@ -61,6 +62,24 @@ def test_an_associative_scan_stays_in_parts(rows: int, columns: int) -> None:
     text = scan_of(rows, columns)
     cut_and_compared(text, 8)
     assert received(text) < 0.7 * received(text, "sharding-refinement")
+
+
+def longer(text: str, rows: int, columns: int, count: int) -> str:
+    """A program with many more instructions of its result, which move nothing."""
+    shape = f"f32[{rows},{columns}]"
+    body, last = text.rsplit("  ROOT v", 1)
+    name = "v" + last.split(" ", 1)[0]
+    lines = [f"{body}  v{last.rstrip('}').rstrip()}"]
+    lines += [f"  w{k} = {shape} add({name if k == 0 else f'w{k - 1}'}, x)" for k in range(count)]
+    return "\n".join(lines).replace(f"  w{count - 1} ", f"  ROOT w{count - 1} ") + "\n}"
+
+
+@pytest.mark.parametrize(("columns", "is_tried"), [(8, False), (1000, True)])
+def test_a_long_program_is_partitioned_again_for_many_bytes_alone(
+    columns: int, is_tried: bool
+) -> None:
+    text = longer(scan_of(64, columns), 64, columns, FEW_INSTRUCTIONS)
+    assert (received(text) < received(text, "sharding-refinement")) == is_tried
 
 
 def test_a_gradient_of_pooling_is_sent_what_its_windows_look_at() -> None:
