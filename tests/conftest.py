@@ -3,6 +3,7 @@
 What a case file looks like, and what is checked for every case, is in tests/pass_case.py.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -33,6 +34,13 @@ def pytest_configure(config):
     """What a guard says is seen, although pytest keeps what a test writes, and the test dies."""
     if GUARDING:
         library().hl_guard_report_to(os.dup(2))
+
+
+def pytest_collection_finish(session):
+    """The tests, and what their modules hold, stay: no collection is to walk through them. There
+    are 700,000 objects, half a second each time, and tests of leaks collect a hundred times."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collect_file(file_path, parent):

@@ -7,6 +7,7 @@ through `import_module` and `load_room`. A room that the table lacks is an error
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -85,8 +86,13 @@ TESTS = Path(__file__).parent
 ROOT = TESTS.parent / "hloom"
 
 
-def imports(path: Path, root: Path) -> Iterator[tuple[int, str]]:
-    """Line and full dotted name of everything a file imports."""
+@cache
+def imports(path: Path, root: Path) -> list[tuple[int, str]]:
+    """Line and full dotted name of everything a file imports; each is read once for all tests."""
+    return list(_imports(path, root))
+
+
+def _imports(path: Path, root: Path) -> Iterator[tuple[int, str]]:
     package = (root.name, *path.relative_to(root).parent.parts)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 import hloom
@@ -14,8 +16,16 @@ from hloom.targets.cpu.target import CpuTarget
 TOLERANCE = {"f32": 2e-5, "f64": 1e-12, "bf16": 1e-2, "f16": 2e-3, "c64": 2e-5, "c128": 1e-12}
 
 
+@lru_cache(maxsize=64)
 def distinct(dtype: np.dtype, dims: tuple[int, ...], seed: int) -> np.ndarray:
-    """Values that differ from each other, as far as the type has so many."""
+    """Values that differ from each other, as far as the type has so many; not to be written to, as
+    many tests ask for the same."""
+    values = _distinct(dtype, dims, seed)
+    values.flags.writeable = False
+    return values
+
+
+def _distinct(dtype: np.dtype, dims: tuple[int, ...], seed: int) -> np.ndarray:
     size = int(np.prod(dims))
     order = np.random.default_rng(seed).permutation(size)
     if dtype.kind in "iu":

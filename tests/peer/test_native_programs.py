@@ -22,7 +22,7 @@ FAMILIES += ["control", "networks", "gradients"]
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_native_programs_agree_with_xla(family):
-    said = said_of_family("native.py", family)
+    said = said_of_family("native.py", family, FAMILIES)
     wrong = [line for line in said if line.get("wrong")]
     assert not wrong, json.dumps(wrong, indent=1)[:6000]
     assert sum("compile_s" in line for line in said) >= 2

@@ -19,7 +19,7 @@ FAMILIES += ["gradients", "devices"]
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_programs_agree_with_xla(family):
-    said = said_of_family("check.py", family)
+    said = said_of_family("check.py", family, FAMILIES)
     wrong = [line for line in said if line.get("wrong") or "refused" in line]
     assert not wrong, json.dumps(wrong, indent=1)[:6000]
     assert sum("done" in line for line in said) >= 2

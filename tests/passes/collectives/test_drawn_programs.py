@@ -1,6 +1,7 @@
 """Passes on collectives change no result of drawn programs, on any device, and each finds work."""
 
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -40,6 +41,13 @@ OF_HALVES = {"async-collective-replacer", "async-collective-annotator"}
 
 def drawn(seed: int):
     """A program, arguments for every device, and its results."""
+    module, arguments, wanted = _drawn(seed)
+    return copy_module(module), arguments, wanted
+
+
+@cache
+def _drawn(seed: int):
+    """What fifty passes are tried on, which is not to be changed."""
     module = parse_module(Program(seed).text)
     verify(module)
     arguments = arguments_on_devices(module, np.random.default_rng(seed))

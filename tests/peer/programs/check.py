@@ -1,7 +1,7 @@
 """Compares programs with XLA, in a process of its own.
 
     check.py folds/cumsum-int32-on data/pad-bool       these programs
-    check.py folds 40                                  every fortieth of a family
+    check.py folds,data 40                             every fortieth of two families
     check.py                                           all
 
 For each program, as lowered and as XLA compiled it: our parser, verifier, printer and proto
@@ -221,11 +221,16 @@ def check(name: str, program, deep: bool) -> dict:
     return {"name": name, "done": c.done, "wrong": c.wrong}
 
 
+def one_of(count: int, family: str, programs: dict) -> list[str]:
+    """Every so manyth program of a family, three at least."""
+    names = [name for name in programs if name.startswith(f"{family}/")]
+    return names[:: min(count, len(names) // 3)]
+
+
 def chosen(words: list[str], programs: dict) -> list[str]:
     """The names of the programs that the command line asks for."""
     if len(words) == 2 and words[1].isdigit():
-        family = [name for name in programs if name.startswith(f"{words[0]}/")]
-        return family[:: min(int(words[1]), len(family) // 3)]
+        return [n for f in words[0].split(",") for n in one_of(int(words[1]), f, programs)]
     return words or list(programs)
 
 

@@ -1,7 +1,7 @@
 """Compares native programs with XLA's, in a process of its own.
 
     native.py folds/cumsum-int32-on data/pad-bool      these programs
-    native.py folds 40                                 every fortieth of a family
+    native.py folds,data 40                            every fortieth of two families
     native.py                                          all
 
 Each program is lowered by JAX, read, compiled and run natively; its results are compared with those
