@@ -24,7 +24,7 @@ from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
 from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
-from hloom.codegen.window_rows import RowsOfWindow
+from hloom.codegen.window_reader import RowsOfWindow
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
@@ -141,7 +141,7 @@ class PackedWriter(ProductFinish):
         results = None if direct else b.alloc(p.of, tiling.height * tiling.width)
 
         def part(k: Part) -> None:
-            self.packer.pack_b(panels, tile, count, k)
+            self.packer.begin_part(panels, tile, count, k)
 
             def rows(t: Affine) -> None:
                 m, skipped = self._first_row(t)
@@ -188,7 +188,7 @@ class PackedWriter(ProductFinish):
             return t.plus(first.times(-1)).times(tiling.panels).plus(number).times(size)
 
         def part(k: Part) -> None:
-            self.packer.pack_b(panels, tile, count, k)
+            self.packer.begin_part(panels, tile, count, k)
 
             def rows(t: Affine) -> None:
                 m, _ = self._first_row(t)
@@ -228,8 +228,11 @@ class PackedWriter(ProductFinish):
         touches, b, any_row = self.p.touches, self.b, None
         if touches is None:
             return constant(1)
-        for r in range(self.tiling.height):
-            inside = touches(self.e, m.plus(r), k.prefix)
+        tiling, places = self.tiling, k.prefix
+        if tiling.piece == 1 and tiling.split < len(self.p.depths) - 1:
+            places = [*places, k.low]
+        for r in range(tiling.height):
+            inside = touches(self.e, m.plus(r), places)
             if inside is None:
                 return constant(1)
             any_row = inside if any_row is None else b.binary("or", any_row, inside)

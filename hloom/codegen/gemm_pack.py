@@ -24,7 +24,7 @@ from hloom.codegen.gemm_groups import (
 )
 from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product, Read
-from hloom.codegen.window_rows import RowsOfWindow, WindowReader
+from hloom.codegen.window_reader import RowsOfWindow, WindowReader
 from hloom.kernel.kernel import Value
 
 # Rows and columns of a square that is turned in registers.
@@ -131,6 +131,12 @@ class Packer(Runs):
             self.each(low, high, 1, one)
 
         level(len(part.prefix), list(part.prefix), ZERO)
+
+    def begin_part(self, panels: Value, first_tile: Affine, count: Affine, part: Part) -> None:
+        """What all tiles of a step need for a part of K: panels, and the lines of an image."""
+        self.pack_b(panels, first_tile, count, part)
+        if self.window is not None:
+            self.window.begin_part(part)
 
     # -- B
 

@@ -93,7 +93,7 @@ class GemmTiling:
         depth = self.piece * prod(p.depths[self.split + 1 :])
         packed = 0 if p.b_panels else self.panels * (depth + p.packing.step) * self.width
         if p.window is not None:
-            packed += p.window.scratch_elements(p.rows, self.height, self.row_tiles)
+            packed += p.window.scratch_elements(p.rows, self.height, self.row_tiles, self.split)
         elif p.direct_a is None:
             packed += self.height * (depth + self.lanes * p.packing.step)
         partial = tile if depth == p.depth else self.row_tiles * self.panels * tile
@@ -238,10 +238,10 @@ def packed_tiling(
             if least is None or cost < least:
                 best, least = (panels, chunks), cost
     panels, chunks = best
-    if p.window is not None:
-        chunks = chunks_of_lines(p, height, chunks, device)
-    per_chunk = -(-p.row_groups * rows // chunks)
     deepest = max(panel_bytes // (panels * width * element), 16)
+    if p.window is not None:
+        chunks = chunks_of_lines(p, height, chunks, deepest, device)
+    per_chunk = -(-p.row_groups * rows // chunks)
     if p.b_panels and per_chunk == 1:
         deepest = p.depth  # what is read once need not stay in a cache
     if p.a_lanes == "m" and len(p.depths) == 1:
@@ -279,14 +279,15 @@ def tiling_of_depth(
     )
 
 
-def chunks_of_lines(p: Product, height: int, chunks: int, device: Device) -> int:
+def chunks_of_lines(p: Product, height: int, chunks: int, deepest: int, device: Device) -> int:
     """As many chunks of rows, or more, so that the lines of an image for one fit their share."""
     assert p.window is not None
+    split = len(p.window.outer) if p.depth > deepest else 0
     tiles = -(-p.rows // height)
     most = share_bytes(device, LINES_SHARE) // max(p.of.size_bytes, 1)
     per_chunk, least = -(-tiles // chunks), p.window.least_tiles(height)
     while per_chunk > least:
-        elements = p.window.scratch_elements(p.rows, height, per_chunk)
+        elements = p.window.scratch_elements(p.rows, height, per_chunk, split)
         if elements <= most:
             break
         per_chunk = max(least, min(per_chunk - 1, per_chunk * most // elements))
@@ -318,7 +319,7 @@ def _cost(
         work *= 1.02 + 8.0 / piece
     pack_a = 0.0
     if p.window is not None:
-        lines = p.window.scratch_elements(p.rows, height, -(-tiles // chunks))
+        lines = p.window.scratch_elements(p.rows, height, -(-tiles // chunks), 0)
         pack_a = lines / device.compute.vector_floats * costs.copied_cycles / p.depth
     elif not p.direct_a:
         is_window = len(p.depths) > 1
@@ -379,6 +380,9 @@ def _cut(p: Product, most: int, lanes: int) -> tuple[int, int, int]:
     """Where K is cut: the digit, how many of it make a part, and how many parts there are."""
     if p.depth <= most:
         return 0, p.depths[0], 1
+    outer = len(p.window.outer) if p.window is not None else 0
+    if outer and prod(p.depths[outer:]) <= most:
+        return outer, p.depths[outer], prod(p.depths[:outer])
     split, unit = len(p.depths) - 1, 1
     while split and unit * p.depths[split] <= most:
         unit *= p.depths[split]

@@ -43,7 +43,7 @@ FILTER_ROW = 8
 # Fewer input features than this are taken together with their neighbours in a row.
 FEW_ROWS = 8
 # Where less of what windows cover is the image, tiles of rows are asked whether they see any of it.
-MOST_INSIDE = 0.75
+MOST_INSIDE = 0.95
 
 
 def convolution_product(

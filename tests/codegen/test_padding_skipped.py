@@ -47,7 +47,7 @@ def test_as_the_interpreter(sizes):
 
 
 def test_windows_inside_are_not_asked():
-    module = hloom.parse(program(1, 9, 9, 24, 40, 1, 1, 1, 1))
+    module = hloom.parse(program(1, 90, 90, 24, 40, 1, 1, 1, 1))
     [convolution] = [i for i in module.entry.instructions if i.opcode == "convolution"]
     whole = convolution_product(convolution, set(convolution.operands))
     assert whole is not None and whole.touches is None

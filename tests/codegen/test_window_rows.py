@@ -12,6 +12,7 @@ from hloom.codegen.product_convolution import convolution_product
 from tests.codegen.products import agrees
 from tests.codegen.test_convolution import NHWC, module
 
+SPACE = "b012f_012io->b012f"
 CASES = {
     "lines of several images": ("5,6,9,24", "3,3,24,40", "5,6,9,40", "size=3x3 pad=1_1x1_1", NHWC),
     "several chunks": ("2,40,33,64", "3,3,64,64", "2,40,33,64", "size=3x3 pad=1_1x1_1", NHWC),
@@ -37,7 +38,63 @@ CASES = {
         NHWC,
     ),
     "line": ("3,200,10", "9,10,64", "3,200,64", "size=9 pad=4_4", "b0f_0io->b0f"),
-    "space": ("1,7,6,5,16", "3,3,3,16,64", "1,5,4,3,64", "size=3x3x3", "b012f_012io->b012f"),
+    "space": ("1,7,6,5,16", "3,3,3,16,64", "1,5,4,3,64", "size=3x3x3", SPACE),
+    "space, padded": (
+        "2,5,9,7,24",
+        "3,3,3,24,40",
+        "2,5,9,7,40",
+        "size=3x3x3 pad=1_1x1_1x1_1",
+        SPACE,
+    ),
+    "space, strided": (
+        "1,9,21,16,32",
+        "5,3,3,32,48",
+        "1,4,10,16,48",
+        "size=5x3x3 stride=2x2x1 pad=2_1x0_1x1_1",
+        SPACE,
+    ),
+    "space, dilated": (
+        "3,4,6,5,16",
+        "3,2,3,16,64",
+        "3,2,8,5,64",
+        "size=3x2x3 pad=2_2x3_3x2_2 rhs_dilate=3x4x2",
+        SPACE,
+    ),
+    "space, far outside": (
+        "2,2,3,4,20",
+        "2,3,2,20,64",
+        "2,8,3,9,64",
+        "size=2x3x2 pad=4_3x1_1x3_3",
+        SPACE,
+    ),
+    "space, cropped": (
+        "2,6,7,9,24",
+        "3,3,3,24,64",
+        "2,3,7,7,64",
+        "size=3x3x3 pad=-1_0x1_1x0_0",
+        SPACE,
+    ),
+    "through pictures": (
+        "2,7,5,9,64",
+        "3,3,1,64,64",
+        "2,7,5,9,64",
+        "size=3x3x1 pad=1_1x1_1x0_0",
+        SPACE,
+    ),
+    "four dimensions": (
+        "1,3,4,5,6,16",
+        "2,3,3,3,16,64",
+        "1,2,4,5,6,64",
+        "size=2x3x3x3 pad=0_0x1_1x1_1x1_1",
+        "b0123f_0123io->b0123f",
+    ),
+    "space, parts of K": (
+        "1,3,4,4,512",
+        "3,3,3,512,64",
+        "1,3,4,4,64",
+        "size=3x3x3 pad=1_1x1_1x1_1",
+        SPACE,
+    ),
     "few features": (
         "2,40,41,3",
         "7,7,3,64",
@@ -72,6 +129,14 @@ def test_image_that_is_computed() -> None:
 def test_lines_that_are_too_long_are_packed() -> None:
     """Where few lines fill the cache already, or a step would copy far more than it uses."""
     text = module("2,64,512,64", "3,3,64,64", "2,64,512,64", "size=3x3 pad=1_1x1_1", NHWC)
+    convolution = hloom.parse(text).entry.root
+    p = convolution_product(convolution, set(convolution.operands), host_device())
+    assert p is not None and p.window is None
+
+
+def test_pictures_that_are_copied_as_often_as_rows_are_packed() -> None:
+    """Of a window along the outer dimension only a copy is no less than the rows."""
+    text = module("1,8,7,7,64", "3,1,1,64,64", "1,8,7,7,64", "size=3x1x1 pad=1_1x0_0x0_0", SPACE)
     convolution = hloom.parse(text).entry.root
     p = convolution_product(convolution, set(convolution.operands), host_device())
     assert p is not None and p.window is None
