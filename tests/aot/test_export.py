@@ -208,6 +208,7 @@ int main(void) {
 """
 
 
+@pytest.mark.usefixtures("routines_compiled_once")
 @pytest.mark.parametrize("suffix", [".a", ".o"])
 def test_routines_are_the_library_s_own(tmp_path, suffix):
     """Of routines in C++, too, others see what begins with the name: two libraries are linked."""

@@ -18,6 +18,7 @@ from tests.aot.calling import called, exported
 pytestmark = [
     pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"),
     pytest.mark.skipif(GUARDING, reason="kernels ask the runtime for guarded memory"),
+    pytest.mark.usefixtures("routines_compiled_once"),
 ]
 TYPED = "api_version=API_VERSION_TYPED_FFI"
 # Below the size from which the runtime may ask a LAPACK that it finds.
