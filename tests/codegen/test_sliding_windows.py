@@ -8,7 +8,7 @@ import pytest
 
 import hloom
 from hloom.interp import evaluate
-from hloom.passes.expand.sliding_window_rewriter import LONG
+from hloom.passes.expand.sliding_window_rewriter import LEAST_PLACES, LONG
 
 FOLDS = {"add": "0", "multiply": "1", "maximum": "-inf", "minimum": "inf"}
 
@@ -18,7 +18,7 @@ def windowed(kind: str, given: str, result: str, window: str) -> hloom.Module:
 f {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] {kind}(a, b) }}
 ENTRY e {{
   x = f32[{given}] parameter(0)
-  z = f32[] constant({FOLDS[kind]})
+  z = f32[] constant({FOLDS.get(kind, "0")})
   ROOT r = f32[{result}] reduce-window(x, z), window={{{window}}}, to_apply=f
 }}""")
 
@@ -72,3 +72,49 @@ ENTRY e {{
     np.testing.assert_allclose(np.asarray(exe(x, y)), want, rtol=1e-6)
     if n % 64 == 0 and m * n >= 1 << 21:
         assert "gather" not in exe.as_text("kernels")
+
+
+@pytest.mark.parametrize("kind", ["add", "subtract"])
+@pytest.mark.parametrize("edges", [(1, 0), (0, 3), (4, 0), (-2, 5), (0, 0), (6, -1)])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("places", [LEAST_PLACES - 1, LEAST_PLACES, 70])
+def test_windows_that_reach_an_end_are_one_cumulative_fold(
+    kind: str, edges: tuple[int, int], reverse: bool, places: int
+) -> None:
+    n = 70
+    size = n + max(0, edges[0]) + max(0, edges[1])
+    low, high = size - 1 + edges[0], edges[1]
+    high -= n + low + high - size + 1 - places
+    sides = (high, low) if reverse else (low, high)
+    module = windowed(kind, f"3,{n}", f"3,{places}", f"size=1x{size} pad=0_0x{sides[0]}_{sides[1]}")
+    agrees(module, np.random.default_rng(n).standard_normal((3, n)).astype(np.float32))
+
+
+@pytest.mark.parametrize("dims", [(300, 5), (5, 300), (1, 5000)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_cumulative_sum_of_what_was_padded_folds_each_element_once(
+    dims: tuple[int, int], axis: int
+) -> None:
+    """As `cumsum(pad(x))` is written: that the padding is zero is known late."""
+    n = dims[axis] + 1
+    padded, ones = list(dims), [1, 1]
+    padded[axis], ones[axis] = n, n
+    by_axis = ["0_0", "0_0"]
+    by_axis[axis] = "1_0"
+    low = list(by_axis)
+    low[axis] = f"{n - 1}_0"
+    module = hloom.parse(f"""
+f {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }}
+ENTRY e {{
+  x = f32[{dims[0]},{dims[1]}] parameter(0)
+  i = s32[] constant(0)
+  v = f32[] convert(i)
+  p = f32[{padded[0]},{padded[1]}] pad(x, v), padding={"x".join(by_axis)}
+  z = f32[] constant(0)
+  ROOT r = f32[{padded[0]},{padded[1]}] reduce-window(p, z), to_apply=f,
+    window={{size={ones[0]}x{ones[1]} pad={"x".join(low)}}}
+}}""")
+    x = np.random.default_rng(0).standard_normal(dims).astype(np.float32)
+    agrees(module, x)
+    size = f"size={ones[0] - (axis == 0)}x{ones[1] - (axis == 1)}"
+    assert dims[axis] < LONG or size in hloom.compile(module).as_text("hlo")

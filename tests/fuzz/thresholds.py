@@ -151,7 +151,11 @@ _SIZES: dict[str, dict[str, str]] = {
         "MOST_WINDOWS": "dimension",
         "LONG_SUM": "dimension",
     },
-    "passes.expand.sliding_window_rewriter": {"LONG": "dimension", "LONG_DILATED": "dimension"},
+    "passes.expand.sliding_window_rewriter": {
+        "LONG": "dimension",
+        "LONG_DILATED": "dimension",
+        "LEAST_PLACES": "dimension",
+    },
     "passes.expand.split_k_rewriter": {
         "MOST_VECTORS": "dimension",
         "LEAST_DEPTH": "dimension",

@@ -2,7 +2,8 @@
 
 Each dimension of a window is folded by itself, and a long one in blocks of one element less than
 the window: from any place it takes what is left of its block, and of the next block as much as is
-missing. Both are cumulative folds.
+missing. Both are cumulative folds. Windows that all begin before the first element, or all end
+behind the last, are one cumulative fold: `y[i] = fold(x[: i + k])`.
 
     y[i] = fold(x[i : i + n])  =>  b = reshape(x): [k, n - 1]
                                    y[i] = f(from the end within b: [i], within b: [i + n - 1])
@@ -16,8 +17,9 @@ kept in f32 and rounded once. What the fold begins with counts once in each wind
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.padding import Padding
@@ -31,6 +33,8 @@ from hloom.types.shape import shape
 
 LONG, LONG_DILATED = 12, 64
 """Shorter windows are folded as they are; elements that lie apart are filled up and turned."""
+LEAST_PLACES = 4
+"""Of windows that reach an end: each of fewer is folded by itself."""
 
 
 @register
@@ -56,7 +60,7 @@ class SlidingWindowRewriter(Expander):
             full = [b.spread(y, sizes) for y in starts]
             return b.tuple(*full) if i.shape.is_tuple else full[0]
         if any(map(_is_long, dims)) and len(xs) == 1 and not _is_cumulative(dims, base):
-            folded = self._folded(b, i, dims)
+            folded = _moved(b, i, dims) or self._folded(b, i, dims)
             if folded is not None:
                 return folded
         if dims == i.attrs.window.dimensions:
@@ -80,6 +84,76 @@ class SlidingWindowRewriter(Expander):
         if not is_neutral(initial, kind, of):
             y = b.emit(kind, b.spread(b.converted(initial, wide), i.shape.dims), y, shape=y.shape)
         return b.converted(y, of)
+
+
+def _moved(b: Expansion, i: Instruction, dims: Sequence[WindowDimension]) -> Instruction | None:
+    """A fold by whatever computation along one dimension, whose windows reach one of its ends."""
+    x, initial = i.operands
+    walked = [d for d, w in enumerate(dims) if not w.is_trivial]
+    reach = _reach(dims[walked[0]], x.shape.dims[walked[0]]) if len(walked) == 1 else None
+    if reach is None or initial.shape.dtype is not i.shape.dtype:
+        return None
+    [d] = walked
+
+    def fold(part: Instruction) -> Instruction:
+        windows = [WindowDimension(1)] * x.shape.rank
+        windows[d] = _everything(part.shape.dims[d])[reach.reverse]
+        of = shape(i.shape.dtype, part.shape.dims)
+        attributes = {"window": Window(tuple(windows)), "called": i.called, "shape": of}
+        return b.emit("reduce-window", part, initial, **attributes)
+
+    return reach.folded(b, x, d, fold, initial)
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """Windows that are what a cumulative fold has from place `first` to place `last`: before (or
+    behind) its elements nothing, and beyond its end what it has there."""
+
+    first: int
+    last: int
+    reverse: bool
+
+    def folded(
+        self,
+        b: Expansion,
+        x: Instruction,
+        d: int,
+        fold: Callable[[Instruction], Instruction],
+        initial: Instruction,
+    ) -> Instruction:
+        """These windows of `x` along a dimension, by its cumulative fold."""
+        n = x.shape.dims[d]
+        first, last = max(self.first, 0), min(self.last, n - 1)
+        start, limit = (first, n) if self.reverse else (0, last + 1)
+        y = b.sliced(fold(b.sliced(x, d, start, limit)), d, first - start, last + 1 - start)
+        low, high = first - self.first, self.last - last
+        end = 0 if self.reverse else last - first
+        more = low if self.reverse else high  # places beyond the end of the fold
+        if more:
+            others = [k for k in range(x.shape.rank) if k != d]
+            sizes = [*y.shape.dims[:d], more, *y.shape.dims[d + 1 :]]
+            line = b.reshaped(b.sliced(y, d, end, end + 1), [sizes[k] for k in others])
+            repeated = b.spread(line, sizes, others)
+            y = b.joined([repeated, y] if self.reverse else [y, repeated], d)
+        edges = [(0, 0, 0)] * x.shape.rank
+        edges[d] = (0, high, 0) if self.reverse else (low, 0, 0)
+        padding = Padding.of(*edges)
+        return y if padding.is_none else b.emit("pad", y, initial, padding=padding)
+
+
+def _reach(w: WindowDimension, n: int) -> _Reach | None:
+    """How windows along a dimension of `n` elements reach one of its ends, all of them."""
+    if not _is_dense(w) or w.stride != 1 or w.window_reversal:
+        return None
+    places, low = w.output_size(n), w.padding_low
+    if places < LEAST_PLACES:
+        return None
+    if places - 1 <= low:
+        return _Reach(w.size - 1 - low, places + w.size - 2 - low, reverse=False)
+    if w.size - 1 - low >= n - 1:
+        return _Reach(-low, places - 1 - low, reverse=True)
+    return None
 
 
 def is_neutral(initial: Instruction, kind: str, of: DType) -> bool:
@@ -143,6 +217,11 @@ class _Folds:
         n = x.shape.dims[d]
         if not _is_long(w) or w in _everything(n):
             return self._windowed(x, d, w, length)
+        reach = _reach(w, n)
+        if reach is not None:
+            return reach.folded(
+                self.b, x, d, partial(self._cumulative, d=d, reverse=reach.reverse), self._start()
+            )
         places = (length - 1) * w.stride + 1
         step = w.window_dilation
         total = places + (w.size - 1) * step
@@ -159,6 +238,10 @@ class _Folds:
             y = self._along(split, d, WindowDimension(w.size), count)
             y = self.b.reshaped(y, [*dims[:d], count * step, *dims[d + 1 :]])
         return self.b.sliced(y, d, 0, places, w.stride)
+
+    def _cumulative(self, x: Instruction, d: int, *, reverse: bool) -> Instruction:
+        n = x.shape.dims[d]
+        return self._windowed(x, d, _everything(n)[reverse], n)
 
     def _filled(self, x: Instruction, d: int, w: WindowDimension, total: int) -> Instruction:
         """`x` with what changes nothing around and between its elements, `total` elements long."""

@@ -35,6 +35,7 @@ from hloom.passes.expand.dot_decomposer import DotDecomposer, canonical_dots
 from hloom.passes.expand.dynamic_padder import static_shapes
 from hloom.passes.expand.mixed_precision_removal import one_precision
 from hloom.passes.expand.pipeline_order import EXPANSION, LAST
+from hloom.passes.expand.sliding_window_rewriter import SlidingWindowRewriter
 from hloom.passes.expand.split_k_rewriter import SplitKRewriter
 from hloom.passes.expand.tree_reduction_rewriter import TreeReductionRewriter
 from hloom.passes.expand.weight_gradient_splitter import WeightGradientSplitter
@@ -235,6 +236,7 @@ def cpu_pipeline(
             ),  # few opcodes are left, canonical forms
             simplification(),
             PadFolding(),  # once constants are known: windows leave zeros out, a pad makes them
+            SlidingWindowRewriter(),  # cumulative sums of what was padded, which reach farther now
             WindowTrimmer(),  # once pads are padding: places that see nothing else go
             DilatedWindowRewriter(),  # once pads are dilations
             WhileLoopUnroller(),  # once bodies are small: short loops become fusions
