@@ -44,6 +44,7 @@ $(STAMP): pyproject.toml $(LOCK)
 	@test -x $(BIN)/python || { echo "== making $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "== installing hloom and its tools into $(VENV)"
 	@$(PIP) install $(if $(LOCK),-c $(LOCK)) -e '.[dev]'
+	@$(BIN)/python -m compileall -q -j $(JOBS) hloom  # also where Python is told to write none itself
 	@touch $@
 
 demo: $(STAMP) ## compile and run ResNet-50 and a transformer: stages, times, memory
