@@ -17,23 +17,28 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 NATIVE := hloom/runtime/native
 # make_abi.py writes abi.h, make_saved_form.py saved_form.h.
 FORMATTED := $(filter-out $(NATIVE)/pjrt/abi.h $(NATIVE)/saved_form.h,$(wildcard $(addprefix $(NATIVE)/,*.cc *.h *.inc */*.cc */*.h))) \
-  tests/runtime/stress.cc tests/runtime/stress_collectives.cc
+  $(wildcard tests/runtime/stress*.cc tests/runtime/stress*.h)
 TIDIED := $(patsubst $(NATIVE)/%.cc,build/tidy/%.ok,$(wildcard $(addprefix $(NATIVE)/,*.cc */*.cc)))
 # Rooms whose tests run compiled code; of the rest, passes and peer are slow under guard and tell no more.
 GUARDED_TESTS := $(addprefix tests/,codegen docs frontends fuzz plugin program runtime targets tools) \
   $(filter-out $(addprefix tests/test_,layers.py one_way.py sizes.py),$(wildcard tests/test_*.py))
 # What reads and interprets programs, and compiles none.
 UNGUARDED_TESTS := $(addprefix tests/fuzz/test_,extremes.py fuzz.py fuzz_graph.py)
-TSAN_SOURCES := tests/runtime/stress.cc tests/runtime/stress_collectives.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
+# What devices and processes need, and what draws for them.
+MEETING := tests/runtime/stress_collectives.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
   $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc \
   $(wildcard $(NATIVE)/communicator*.cc) $(wildcard $(NATIVE)/processes*.cc) $(NATIVE)/devices.cc $(NATIVE)/launches.cc $(NATIVE)/team.cc $(NATIVE)/executor.cc
+
+TSAN_SOURCES := tests/runtime/stress.cc $(MEETING)
+GROUPS ?= 300
+SEQUENCES ?= 30
 
 SANITIZED := $(CURDIR)/build/sanitize/libhloom_runtime.so
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined
 CHANGES ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour test guard check format bench replay fuzz docs examples proto stub lock tidy tsan sanitize wheels clean
+.PHONY: help setup demo tour test guard check format bench replay fuzz docs examples proto stub lock tidy tsan stress sanitize wheels clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -153,6 +158,15 @@ tsan: ## run the threads of the native runtime under ThreadSanitizer
 	  -Wno-unused-parameter $(TSAN_SOURCES) -o build/tsan/stress
 	@echo "== running it"
 	@$$(command -v setarch > /dev/null && echo setarch -R) build/tsan/stress
+
+stress: $(STAMP) ## drawn collectives on four processes, some of which are killed (GROUPS=300 SEQUENCES=30)
+	@mkdir -p build
+	@$${CXX:-c++} -std=c++20 -O1 -g -pthread -fno-exceptions -fno-rtti -Wall -Wextra \
+	  tests/runtime/stress_processes.cc $(MEETING) -ldl -o build/stress
+	@build/stress $(GROUPS) $(SEQUENCES) 1
+	@build/stress 4 1000 500
+	@$(BIN)/mpirun -n 4 build/stress \
+	  "$$($(BIN)/python -c 'import os; from hloom.runtime.communicator import processes; print("\n".join(processes.mpi_libraries(os.environ)))')" 10000 900
 
 wheels: ## the sdist, and wheels for x86-64 and aarch64 that load from glibc 2.28 on, in dist/
 	@test -x build/release/bin/python || $(PYTHON) -m venv build/release

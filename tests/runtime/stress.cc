@@ -24,10 +24,6 @@ HL_API void hl_rng_free(hl_rng* rng);
 HL_API void hl_rng_next(hl_rng* rng, uint64_t* out, uint64_t low, uint64_t high);
 HL_API int32_t hl_rng_get_and_update_state(hl_context* context, void* out, uint64_t low,
                                            uint64_t high);
-struct hl_custom_call;
-HL_API int32_t hl_custom_call_keeps_order(const hl_custom_call*) { return 0; }
-// No program here makes custom calls, and their handlers are not linked.
-HL_API int32_t hl_call_sites_begin(hl_context*, void**) { return HL_OK; }
 HL_API hl_arena* hl_arena_new();
 HL_API int32_t hl_arena_delete(hl_arena* arena);
 HL_API hl_queue* hl_queue_new(int64_t capacity);

@@ -1,11 +1,16 @@
 // Drawn sequences of collectives on eight devices, with delays and failures: every result is right,
 // or every run ends with the right error, and none hangs; in one process, and in several that sockets
-// join (which here are threads of one). A part of `make tsan` (stress.cc).
+// join (which here are threads of one; real ones are in stress_processes.cc). A part of `make tsan`.
+#include "stress_collectives.h"
+
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <random>
@@ -13,20 +18,14 @@
 #include <thread>
 #include <vector>
 
-#include "../../hloom/runtime/native/executor.h"
-#include "../../hloom/runtime/native/hl.h"
 #include "../../hloom/runtime/native/processes_sockets.h"
 
-HL_API hl_pool* hl_pool_new(int32_t threads);
-HL_API void hl_pool_free(hl_pool* pool);
+struct hl_custom_call;
+HL_API int32_t hl_custom_call_keeps_order(const hl_custom_call*) { return 0; }
+// No program here makes custom calls, and their handlers are not linked.
+HL_API int32_t hl_call_sites_begin(hl_context*, void**) { return HL_OK; }
 HL_API hl_context* hl_context_new(hl_pool* pool, hl_arena* arena);
 HL_API void hl_context_free(hl_context* context);
-struct hl_devices;
-HL_API hl_devices* hl_devices_new(int64_t count, int64_t warn, int64_t terminate, int64_t most);
-HL_API void hl_devices_free(hl_devices* devices);
-struct hl_processes;
-HL_API void hl_devices_across(hl_devices* devices, hl_processes* processes, int64_t program,
-                              int64_t fingerprint, const int32_t* process_of);
 HL_API int32_t hl_devices_run(hl_devices* devices, hl_context** contexts, hl_main_function fn,
                               void*** buffers, char* message, int64_t size);
 HL_API void hl_devices_abort(hl_devices* devices, int32_t status, const char* message);
@@ -40,7 +39,7 @@ HL_API int32_t hl_receive(hl_context*, const char*, int64_t channel, const int64
 
 namespace {
 
-constexpr int64_t kDevices = 8, kLength = 48;
+constexpr int64_t kLength = 48;
 constexpr int64_t kBytes = 8 * kLength;
 
 // The operands of a group to their sum, into the results of all; a step is 8 elements.
@@ -90,6 +89,7 @@ struct Sequence {
   Fault fault = Fault::kNone;
   int64_t device = 0;  // that has the fault
   size_t step = 0;     // at which
+  const Death* death = nullptr;
   uint32_t seed = 0;
   std::atomic<int> wrong{0};
 };
@@ -163,6 +163,11 @@ int32_t on_a_device(hl_context* context, void** buffers) {
       if (sequence.fault == Fault::kError) return hl_set_error(context, HL_INTERNAL, "enough");
       if (sequence.fault == Fault::kEndsEarly) return HL_OK;
     }
+    const Death* death = sequence.death;
+    if (death != nullptr && device == death->device && k >= death->step % sequence.steps.size()) {
+      if (death->is_killed) raise(SIGKILL);
+      _exit(0);
+    }
     Flight& flight = flights.emplace_back();
     flight.step = sequence.steps[k];
     flight.number = k;
@@ -198,12 +203,43 @@ Sequence& drawn(Sequence& sequence, uint32_t seed) {
   return sequence;
 }
 
-// Whether a run of a drawn sequence ends as it must, on so many devices of this process; of several
-// processes the first one aborts.
-bool is_right(hl_devices* devices, hl_pool* pool, uint32_t seed, int64_t count = kDevices,
-              int rank = 0) {
+// Whether one in which a process ends ends as it must in another process.
+bool names_the_dead(const Death& death, int32_t status, const char* message) {
+  if (status == HL_OK) return !death.is_before;
+  std::string name = " of process " + std::to_string(death.process);
+  const char* at = strstr(message, name.c_str());
+  return at != nullptr && strchr(", ;", at[name.size()]) != nullptr;
+}
+
+bool ends_right(const Sequence& sequence, int64_t count, int rank, int32_t status,
+                const char* message) {
+  if (sequence.death != nullptr) return names_the_dead(*sequence.death, status, message);
+  // A process is done as soon as its own devices have all that they wait for.
+  bool is_elsewhere = sequence.device / count != rank, are_several = count < kDevices;
+  switch (sequence.fault) {
+    case Fault::kNone:
+      return status == HL_OK;
+    case Fault::kError:
+      return (status == HL_OK && is_elsewhere) ||
+             (status == HL_INTERNAL && strstr(message, "enough") != nullptr);
+    case Fault::kEndsEarly:
+      return (status == HL_OK && are_several) ||
+             (status != HL_OK && strstr(message, "ended") != nullptr);
+    case Fault::kAborted:
+      return status == HL_OK || (status == HL_CANCELLED && strstr(message, "aborted") != nullptr);
+  }
+  return false;
+}
+
+}  // namespace
+
+bool is_drawn_right(hl_devices* devices, hl_pool* pool, uint32_t seed, int64_t count, int rank,
+                    const Death* death) {
   Sequence sequence;
   drawn(sequence, seed);
+  sequence.death = death;
+  if (death != nullptr) sequence.fault = Fault::kNone;
+  if (death != nullptr && death->is_before) sequence.steps.assign(1, {0, 0});
   hl_context* contexts[kDevices];
   void* place = &sequence;
   void** buffers[kDevices];
@@ -222,30 +258,14 @@ bool is_right(hl_devices* devices, hl_pool* pool, uint32_t seed, int64_t count =
       hl_devices_run(devices, contexts, on_a_device, buffers, message, sizeof(message));
   if (aborting.joinable()) aborting.join();
   for (int64_t d = 0; d < count; ++d) hl_context_free(contexts[d]);
-  bool right = sequence.wrong == 0;
-  // A process is done as soon as its own devices have all that they wait for.
-  bool is_elsewhere = sequence.device / count != rank, are_several = count < kDevices;
-  switch (sequence.fault) {
-    case Fault::kNone:
-      right &= status == HL_OK;
-      break;
-    case Fault::kError:
-      right &= (status == HL_OK && is_elsewhere) ||
-               (status == HL_INTERNAL && strstr(message, "enough") != nullptr);
-      break;
-    case Fault::kEndsEarly:
-      right &= (status == HL_OK && are_several) ||
-               (status != HL_OK && strstr(message, "ended") != nullptr);
-      break;
-    case Fault::kAborted:
-      right &= status == HL_OK || (status == HL_CANCELLED && strstr(message, "aborted") != nullptr);
-      break;
-  }
+  bool right = sequence.wrong == 0 && ends_right(sequence, count, rank, status, message);
   if (!right)
     fprintf(stderr, "wrong: sequence %u, fault %d: status %d, %d wrong results, %s\n", seed,
             static_cast<int>(sequence.fault), status, sequence.wrong.load(), message);
   return right;
 }
+
+namespace {
 
 // How many sequences of processes, each with as many devices, ended wrongly in one of them.
 int over_sockets(int processes, uint32_t count) {
@@ -274,7 +294,7 @@ int over_sockets(int processes, uint32_t count) {
           hl_devices_new(kDevices, 60'000'000'000, 90'000'000'000, 120'000'000'000);
       hl_devices_across(devices, reinterpret_cast<hl_processes*>(joined), 1, 7, process_of);
       for (uint32_t seed = 0; seed < count; ++seed)
-        wrong += !is_right(devices, pool, 1'000'000 * processes + seed, each, rank);
+        wrong += !is_drawn_right(devices, pool, 1'000'000 * processes + seed, each, rank);
       hl_devices_free(devices);
       hl_pool_free(pool);
     });
@@ -295,7 +315,8 @@ int drawn_collectives() {
       hl_pool* pool = hl_pool_new(2);
       hl_devices* devices =
           hl_devices_new(kDevices, 60'000'000'000, 90'000'000'000, 120'000'000'000);
-      for (uint32_t seed = host; seed < count; seed += 2) wrong += !is_right(devices, pool, seed);
+      for (uint32_t seed = host; seed < count; seed += 2)
+        wrong += !is_drawn_right(devices, pool, seed);
       hl_devices_free(devices);
       hl_pool_free(pool);
     });

@@ -160,6 +160,62 @@ def test_who_is_waited_for_in_vain_is_named(large: Path, tmp_path: Path, what: s
     assert re.search(said, done.stdout), done.stdout + done.stderr
 
 
+# Device 2 takes what device 1 does not send, and device 0 waits for device 2: process 0 goes on.
+LEFT = f"""HloModule left, replica_count=4
+{ADD}taken {{
+  x = f32[] parameter(0)
+  tok = token[] after-all()
+  r = (f32[], u32[], token[]) recv(tok), {PAIRS}
+  rd = (f32[], token[]) recv-done(r), channel_id=7
+  ROOT rv = f32[] get-tuple-element(rd), index=0
+}}
+sent {{
+  x = f32[] parameter(0)
+  tok = token[] after-all()
+  s = (f32[], u32[], token[]) send(x, tok), {PAIRS}
+  sd = token[] send-done(s), channel_id=7
+  ROOT y = f32[] add(x, x)
+}}
+kept {{ ROOT x = f32[] parameter(0) }}
+ENTRY e {{
+  x = f32[] parameter(0)
+  id = u32[] replica-id()
+  k = s32[] convert(id)
+  two = s32[] constant(2)
+  is = pred[] compare(k, two), direction=EQ
+  nine = s32[] constant(9)
+  nobody = pred[] compare(k, nine), direction=GT
+  a = f32[] conditional(nobody, x, x), true_computation=sent, false_computation=kept
+  b = f32[] conditional(is, a, a), true_computation=taken, false_computation=kept
+  ROOT ar = f32[] all-reduce(b), replica_groups={{{{0,2}},{{1}},{{3}}}}, to_apply=add
+}}
+"""
+
+WAITING = r"""
+import sys, time
+import numpy as np, hloom
+from hloom import api
+exe = hloom.compile(hloom.load(sys.argv[1]))
+exe.processes = p = api.Processes.mpi()
+begin = time.monotonic()
+try:
+    exe.run_devices([[np.float32(1)], [np.float32(1)]])
+except Exception as error:
+    sys.stdout.write(f"{p.rank} {time.monotonic() - begin < 15} {error.message}\n")
+"""
+
+
+@needs_mpi
+def test_a_device_that_ended_while_its_process_waits_is_named_soon(tmp_path: Path):
+    """By the limits of 20 and 40 s the wait would be for device 2, which waits itself."""
+    (tmp_path / "left.hlo").write_text(LEFT)
+    (tmp_path / "waiting.py").write_text(WAITING)
+    done = run(tmp_path / "waiting.py", tmp_path / "left.hlo")
+    said = "for device 1 of process 0, which ended without it"
+    for rank in range(2):
+        assert re.search(rf"{rank} True .*{said}", done.stdout), done.stdout + done.stderr
+
+
 def await_file(path: Path) -> str:
     until = time.monotonic() + 100
     while not path.exists():

@@ -172,6 +172,7 @@ void Span::send(int process, LetterKind kind, int64_t a, int64_t b, int64_t c, B
 }
 
 void Span::await_sent(bool has_failed) const {
+  if (!has_failed) processes_->take_heart();
   constexpr int64_t kPatienceNs = 10'000'000'000, kPatienceOfFailureNs = 200'000'000;
   auto until = std::chrono::steady_clock::now() +
                std::chrono::nanoseconds(has_failed ? kPatienceOfFailureNs : kPatienceNs);
@@ -187,7 +188,7 @@ bool Span::send_mail(int64_t channel, int64_t source, int64_t target, const void
   return true;
 }
 
-void Span::send_all(LetterKind kind, int64_t a, const std::string& text) const {
+void Span::send_all(LetterKind kind, int64_t a, int64_t b, const std::string& text) const {
   std::set<int> others(process_of_.begin(), process_of_.end());
   others.erase(own());
   for (int process : others) {
@@ -195,13 +196,13 @@ void Span::send_all(LetterKind kind, int64_t a, const std::string& text) const {
     Bytes data = new_bytes(size);
     if (data == nullptr) size = 0;  // what has happened is told without words
     if (size > 0) memcpy(data.get(), text.data(), text.size());
-    send(process, kind, a, 0, 0, std::move(data), size);
+    send(process, kind, a, b, 0, std::move(data), size);
   }
 }
 
-void Span::failed(int32_t status, const std::string& message, bool is_told_here) const {
+void Span::failed(int32_t status, const std::string& message, int process) const {
   if (status == HL_DEADLINE_EXCEEDED) processes_->give_up();
-  if (is_told_here) send_all(LetterKind::kAbort, status, message);
+  send_all(LetterKind::kAbort, status, process, message);
 }
 
 Far::Far(const Operation& operation, const std::vector<int64_t>& members, const Span* span)
@@ -399,7 +400,14 @@ std::string Meeting::named(const std::vector<int64_t>& devices) const {
 }
 
 void Meeting::say_ended() {
-  if (span_ != nullptr && status() == HL_OK) span_->send_all(LetterKind::kEnded, 0, "");
+  if (span_ != nullptr && status() == HL_OK) span_->send_all(LetterKind::kEnded, -1, 0, "");
+}
+
+void Meeting::say_who_ended() {
+  if (span_ == nullptr) return;
+  for (int64_t device = 0; device < static_cast<int64_t>(ended_.size()); ++device)
+    if (ended_[device] && !span_->is_far(device) && said_ended_.insert(device).second)
+      span_->send_all(LetterKind::kEnded, device, 0, "");
 }
 
 void Meeting::receive(int process, const Letter& letter, Bytes data) {
@@ -429,14 +437,14 @@ void Meeting::receive(int process, const Letter& letter, Bytes data) {
       return;
     }
     case LetterKind::kAbort:
-      return fail_locked(
-          static_cast<int32_t>(n[0]),
-          "process " + std::to_string(process) + ": " + std::string(data.get(), letter.size_bytes),
-          false);
+      return fail_locked(static_cast<int32_t>(n[0]), std::string(data.get(), letter.size_bytes),
+                         static_cast<int>(n[1]));
     case LetterKind::kEnded:
     case LetterKind::kGone:
-      for (size_t device = 0; device < ended_.size(); ++device)
-        if (span_->process_of(static_cast<int64_t>(device)) == process) ended_[device] = true;
+      for (int64_t device = 0; device < static_cast<int64_t>(ended_.size()); ++device) {
+        bool is_meant = letter.kind == LetterKind::kGone || n[0] < 0 || n[0] == device;
+        if (is_meant && span_->process_of(device) == process) ended_[device] = true;
+      }
       return fail_if_vain();
     default:
       return;

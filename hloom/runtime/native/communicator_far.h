@@ -46,9 +46,10 @@ class Span {
   bool send_mail(int64_t channel, int64_t source, int64_t target, const void* data,
                  int64_t size_bytes) const;
   // To all other processes that have a device of the program.
-  void send_all(LetterKind kind, int64_t a, const std::string& text) const;
-  // A run has failed; `is_told_here`: the others are to be told.
-  void failed(int32_t status, const std::string& message, bool is_told_here) const;
+  void send_all(LetterKind kind, int64_t a, int64_t b, const std::string& text) const;
+  // A run has failed, in this process or another: all are told by each, as one that has heard of it may
+  // end next, and should not be taken for the cause.
+  void failed(int32_t status, const std::string& message, int process) const;
   // Until the letters of a run have left: the process may end next, and others still wait for what is
   // in them, or would not know why the run failed. Not for ever: a process may take none.
   void await_sent(bool has_failed) const;

@@ -20,6 +20,9 @@ using std::chrono::nanoseconds;
 
 // A device that has had this part of the time on a processor computes.
 constexpr int64_t kBusyPart = 100;
+// While one waits so long, other processes are told which devices here have ended: one of them may be
+// what all the rest waits for. Sooner than this they end one soon after another, and no letter is due.
+constexpr int64_t kSayEndedNs = 500'000'000;
 
 std::string seconds(int64_t ns) {
   char text[32];
@@ -257,11 +260,11 @@ void Meeting::fail(int32_t status, const std::string& message) {
   fail_locked(status, message);
 }
 
-void Meeting::fail_locked(int32_t status, const std::string& message, bool is_told_here) {
+void Meeting::fail_locked(int32_t status, const std::string& message, int process) {
   if (status_ != HL_OK) return;
   status_ = status;
-  message_ = message;
-  if (span_ != nullptr) span_->failed(status, message, is_told_here);
+  message_ = process < 0 ? message : "process " + std::to_string(process) + ": " + message;
+  if (span_ != nullptr) span_->failed(status, message, process < 0 ? span_->own() : process);
   for (InProcess* seat : seats_) {
     if (seat->context_ != nullptr) hl_cancel(seat->context_);
     seat->changed_.notify_all();
@@ -285,12 +288,17 @@ bool Meeting::wait(Lock* lock, InProcess* seat) {
   fail_if_vain();
   Work before = work_so_far();
   Clock::time_point begin = Clock::now();
-  int64_t next_ns = patience_.warn_ns;
+  int64_t next_ns = patience_.warn_ns, say_ns = kSayEndedNs;
   bool has_warned = false;
   while (seat->waits_at_ != nullptr && status_ == HL_OK) {
-    seat->changed_.wait_until(*lock, begin + nanoseconds(next_ns));
+    seat->changed_.wait_until(*lock, begin + nanoseconds(std::min(next_ns, say_ns)));
     int64_t waited_ns = nanoseconds(Clock::now() - begin).count();
-    if (seat->waits_at_ == nullptr || status_ != HL_OK || waited_ns < next_ns) continue;
+    if (seat->waits_at_ == nullptr || status_ != HL_OK) continue;
+    if (waited_ns >= say_ns) {
+      say_who_ended();
+      say_ns = waited_ns + kSayEndedNs;
+    }
+    if (waited_ns < next_ns) continue;
     if (!has_warned) {
       has_warned = true;
       fprintf(stderr, "hloom: %s, for %s now\n", waiting(*seat).c_str(),

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -144,7 +145,8 @@ class Meeting final : public Receiver {
   };
 
   static FarKey far_key(const Exchange& exchange);
-  void fail_locked(int32_t status, const std::string& message, bool is_told_here = true);
+  // `process`: another one, in which it happened.
+  void fail_locked(int32_t status, const std::string& message, int process = -1);
   // Sends what the members here have put down; it is ready when all others have sent theirs.
   void go_far(Lock* lock, Exchange* exchange);
   // Ends the run: what processes send at an operation finds no memory.
@@ -158,6 +160,8 @@ class Meeting final : public Receiver {
   std::string named(const std::vector<int64_t>& devices) const;
   // Waits, as what the seat says it waits for, until somebody lets it go on. False: it failed.
   bool wait(Lock* lock, InProcess* seat);
+  // Says to the other processes which devices here have ended while others wait, once each.
+  void say_who_ended();
   Work work_so_far() const;
   bool is_anybody_working(const Work& before, int64_t waited_ns) const;
   void fail_if_vain();
@@ -171,6 +175,7 @@ class Meeting final : public Receiver {
   std::mutex mutex_;
   std::vector<InProcess*> seats_;
   std::vector<bool> ended_;
+  std::set<int64_t> said_ended_;
   std::map<Key, std::unique_ptr<Exchange>> exchanges_;
   std::map<std::pair<const Operation*, int64_t>, int64_t> visits_;
   std::map<Address, std::deque<Mail>> mail_;

@@ -91,6 +91,11 @@ bool Processes::is_any_gone() {
   return !gone_.empty();
 }
 
+bool Processes::are_all_gone() {
+  std::lock_guard<std::mutex> guard(in_mutex_);
+  return static_cast<int>(gone_.size()) + 1 >= size_;
+}
+
 bool Processes::is_any_open() {
   std::lock_guard<std::mutex> guard(in_mutex_);
   return !open_.empty();

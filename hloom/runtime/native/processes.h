@@ -25,8 +25,8 @@ enum class LetterKind : int64_t {
   kOperands,  // of a collective: numbers are operation, visit, first member
   kFolded,    // a part of an all-reduce that a process has folded, with the same numbers
   kMail,      // of a send: channel, source, target
-  kAbort,     // a failure: its status; the bytes are its message
-  kEnded,     // all devices of the sender have ended
+  kAbort,     // a failure: its status and process; the bytes are its message
+  kEnded,     // a device of the sender has ended, or all (-1)
   kAlive,     // processor time of the sender, in ns
   kGone,      // the sender ends; of no run
   kBytes,     // of the host
@@ -82,8 +82,11 @@ class Processes {
 
   // A run has failed because others did not come: they may never end.
   void give_up() { has_given_up_ = true; }
-  // Whether one of the processes has ended.
+  // A later one has ended well: they came.
+  void take_heart() { has_given_up_ = false; }
+  // Whether one of the processes has ended; whether all others have.
   bool is_any_gone();
+  bool are_all_gone();
 
  protected:
   void begin(int rank, int size);

@@ -305,14 +305,16 @@ void Post::end() {
   for (int k = 0; k < size(); ++k)
     if (k != rank()) send(k, {LetterKind::kGone, 0, 0, {0, 0, 0, 0}, 0}, nullptr);
   while (send_one(0)) continue;
-  // Those who were waited for in vain would be waited for once more.
-  if (has_given_up_ && is_own_) mpi_.abort(comm_, 1);
-  for (int64_t begin = clock_ns(CLOCK_MONOTONIC); !sent_.empty();) {
+  int64_t begin = clock_ns(CLOCK_MONOTONIC);
+  while (!sent_.empty() || (has_given_up_ && !are_all_gone())) {
     forget_sent();
     take_header();
     take_data();
-    if (clock_ns(CLOCK_MONOTONIC) - begin > 10'000'000'000) break;
+    if (clock_ns(CLOCK_MONOTONIC) - begin > (has_given_up_ ? 2'000'000'000 : 10'000'000'000)) break;
+    if (sent_.empty()) usleep(1000);
   }
+  // Those who were waited for in vain, and have not ended either, would be waited for once more.
+  if (has_given_up_ && !are_all_gone() && is_own_) mpi_.abort(comm_, 1);
   int status[16];
   mpi_.cancel(&header_request_);
   mpi_.wait(&header_request_, status);
