@@ -61,6 +61,20 @@ def role(i: Instruction) -> tuple[str, str]:
     return (ALONE, why) if why else (kind, "")
 
 
+def joins_indices(i: Instruction) -> bool:
+    """Whether it only puts indices together, of which gathers ask for one after the other."""
+    return (
+        i.opcode == "concatenate"
+        and len(i.users) > 0
+        and all(
+            u.opcode == "gather"
+            and u.operands[0] is not i
+            and i.attrs.dimensions == (u.attrs.index_vector_dim,)
+            for u in i.users
+        )
+    )
+
+
 def _why_alone(i: Instruction, kind: str) -> str:
     """Why an instruction of a fusible opcode cannot be in a fusion; empty when it can."""
     if i.control_predecessors or i.control_successors:

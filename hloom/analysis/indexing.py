@@ -24,7 +24,7 @@ SCALAR: IndexMap = ()
 class Space:
     """The dimensions a kernel runs over, outermost first, and the opaque atoms met in it."""
 
-    __slots__ = ("_numbers", "opaques", "sizes", "steps")
+    __slots__ = ("_components", "_numbers", "opaques", "sizes", "steps")
 
     def __init__(self, sizes: Sequence[int] = ()) -> None:
         self.sizes: list[int] = []
@@ -34,6 +34,7 @@ class Space:
         """For each opaque atom the innermost dimension it depends on, and the share of steps at
         which it is asked (a concatenation asks each operand for its part)."""
         self._numbers: dict[Hashable, int] = {}
+        self._components: set[int] = set()
         for n in sizes:
             self.append(n)
 
@@ -55,6 +56,16 @@ class Space:
             number = self._numbers[key] = len(self.opaques)
             self.opaques.append((self.innermost(of), share * self.share(of)))
         return ((~number, 1, size),)
+
+    def component(self, of: IndexMap, size: int) -> Expression:
+        """The atom that is every component of an index in turn, each asked for by itself."""
+        component = self.opaque("component", of, size)
+        self._components.update([~k for k, _, _ in component])
+        return component
+
+    def is_component(self, expression: Expression) -> bool:
+        """Whether it is such an atom."""
+        return len(expression) == 1 and ~expression[0][0] in self._components
 
     def innermost(self, map_: IndexMap) -> int:
         """The innermost dimension a map depends on; -1 for none."""
@@ -214,7 +225,7 @@ def _dynamic_slice(i: Instruction, map_: IndexMap, space: Space) -> Sequence[Ind
 def _starts(starts: Sequence[Instruction], space: Space) -> list[IndexMap]:
     """Where scalar starts, or one vector of them, are read."""
     if len(starts) == 1 and starts[0].shape.rank == 1:
-        return [(space.opaque("component", (), starts[0].shape.dims[0]),)]
+        return [(space.component((), starts[0].shape.dims[0]),)]
     return [SCALAR] * len(starts)
 
 
@@ -240,11 +251,12 @@ def _concatenate(i: Instruction, map_: IndexMap, space: Space) -> Sequence[Index
     d = i.attrs.dimensions[0]
     total = i.shape.dims[d]
     maps, at = [], 0
+    everywhere = space.is_component(map_[d])
     for x in i.operands:
         n = x.shape.dims[d]
         out = list(map_)
-        out[d] = space.opaque(("part", at), (map_[d],), n, n / total)
-        if n == 1 and map_[d]:  # one element: asked for at one step of this dimension
+        out[d] = space.opaque(("part", at), (map_[d],), n, 1.0 if everywhere else n / total)
+        if n == 1 and map_[d] and not everywhere:  # asked for at one step of this dimension
             out[d] = space.opaque(("part", at), (map_[d],), 2, 1 / total)
         maps.append(tuple(out))
         at += n
@@ -258,7 +270,7 @@ def _gather(i: Instruction, map_: IndexMap, space: Space) -> Sequence[IndexMap]:
     at: list[Expression] = []
     for k, n in enumerate(indices):
         if k == a.index_vector_dim:
-            at.append(space.opaque("component", tuple(batch), n))
+            at.append(space.component(tuple(batch), n))
         else:
             at.append(batch.pop(0) if batch else ())
     where = ("gather", i.operands[1].id, a)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import lcm, prod
 
+from hloom.analysis.fusible import joins_indices
 from hloom.codegen.elements import strides_of
 from hloom.codegen.elements_data import MOVED
 from hloom.codegen.row_products import contracts_rows, sums_alone
@@ -247,7 +248,9 @@ def whole_rows(
     if len(solid) < 2 or 0 in solid or lanes % solid[-1] == 0:
         return lanes
     rows = lcm(vector, solid[-1])
-    count = len([x for x in instructions if x.opcode not in WRITTEN_BEFORE])
+    count = len(
+        [x for x in instructions if x.opcode not in WRITTEN_BEFORE and not joins_indices(x)]
+    )
     most = max(FEW_VECTORS, min(MOST_VECTORS, MOST_WRITTEN // max(count, 1)))
     if any(x.opcode == "reduce-window" for x in instructions):
         most = FEW_VECTORS  # each place of the window is read for itself

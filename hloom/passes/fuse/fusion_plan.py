@@ -90,6 +90,7 @@ def _place(plan: FusionPlan, p: Instruction, at: int) -> None:
             plan.declined(p, groups, why)
         return
     view = cost.is_view(p, plan.limits.costs, plan.limits.cached_bytes)
+    view = view or any(g.reads_components(p) for g in groups)
     if groups:
         why = _join(plan, p, groups, outside, view)
         if why is None:

@@ -177,7 +177,7 @@ class FusionGroup:
         if p.opcode in UNTURNED and self._is_turned(p, limits):
             return TURNS
         w = cost.weight(p, limits.costs) if kind == OUTPUT else cost.read_weight(p, limits.costs)
-        if w == 0:
+        if w == 0 or self.reads_components(p):
             return None
         if kind == OUTPUT and p in form.prologue:
             return self._prologue_refusal(p, w, limits)
@@ -189,6 +189,15 @@ class FusionGroup:
         if (self.account.again + again) * limits.costs.operation_ns > saved_ns:
             return TOO_DEAR
         return None
+
+    def reads_components(self, p: Instruction) -> bool:
+        """Whether it is indices that are put together, of which a gather asks for one after the
+        other: each is read where it comes from, so that putting them together costs nothing."""
+        if p.opcode != "concatenate":
+            return False
+        d = p.attrs.dimensions[0]
+        forms = [form for form in self.forms if p in form.accesses]
+        return all(form.space.is_component(m[d]) for form in forms for m in form.accesses[p])
 
     def _row_refusal(self, p: Instruction, limits: Limits) -> str | None:
         """A row that is replayed fits the cache, and there are rows for every thread."""
