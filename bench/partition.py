@@ -29,6 +29,7 @@ from rich.table import Table
 
 import bench.partition_matrices
 import bench.partition_steps
+import bench.partition_trainings
 import bench.partition_users
 import bench.partition_uses  # noqa: F401  these keep their programs in CASES
 import hloom
