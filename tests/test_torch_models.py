@@ -208,3 +208,39 @@ def test_experts_as_transformers_computes_them():
     model = Experts().eval()
     compiled = hloom.torch.compile(model, x, counts)
     torch.testing.assert_close(compiled(x, counts), model(x, counts).detach())
+
+
+@pytest.mark.parametrize(
+    ("groups", "sizes", "of", "affine"),
+    [
+        (1, (2, 6, 5, 7), torch.float32, True),
+        (3, (2, 6, 5, 7), torch.float32, True),
+        (6, (1, 6, 9), torch.float32, False),
+        (2, (3, 6), torch.float64, True),
+        (2, (2, 6, 3, 4, 5), torch.bfloat16, True),
+    ],
+)
+def test_norms_of_groups(groups, sizes, of, affine):
+    norm = torch.nn.GroupNorm(groups, 6, affine=affine, dtype=of)
+    if affine:
+        torch.nn.init.normal_(norm.weight)
+        torch.nn.init.normal_(norm.bias)
+    x = torch.randn(sizes).to(of) * 3 + 2
+    found, wanted = hloom.torch.compile(norm.eval(), x)(x), norm(x)
+    rtol = 2e-2 if of is torch.bfloat16 else 1e-5
+    torch.testing.assert_close(found, wanted, rtol=rtol, atol=rtol)
+
+
+def test_norms_between_convolutions_move_no_images():
+    """Images lie as convolutions want them; a group of all features is no reason for another
+    order."""
+    conv = torch.nn.Conv2d
+    layers = [conv(3, 16, 3), torch.nn.GroupNorm(1, 16), torch.nn.ReLU(), conv(16, 16, 3)]
+    layers += [torch.nn.GroupNorm(1, 16), torch.nn.ReLU(), conv(16, 8, 3)]
+    x = torch.randn(2, 3, 20, 20)
+    model = torch.nn.Sequential(*layers).eval()
+    compiled = hloom.torch.compile(model, x)
+    torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+    text = compiled.executable.as_text("hlo")
+    assert "f32[2,18,18,16]" in text
+    assert "f32[2,16,18,18]" not in text and "f32[2,16,16,16]{3,2,1,0} transpose" not in text

@@ -30,6 +30,8 @@ def as_function(torch: Any, exported: Any) -> tuple[list[str], list[Any], list[i
     for node in exported.graph.nodes:
         if node.target is torch.ops.aten.convolution.default:
             _give_each_dimension_its_own(node)
+        elif node.target is torch.ops.aten.native_group_norm.default:
+            node.target = _group_norm
         elif hasattr(node.target, "name") and node.target.name() in GROUPED_PRODUCTS:
             _teach_grouped_product(node.target)
     signature = exported.graph_signature
@@ -90,6 +92,35 @@ def _give_each_dimension_its_own(node: Any) -> None:
     for k in (3, 4, 5, 7):
         if len(node.args[k]) == 1 < spatial:
             node.update_arg(k, list(node.args[k]) * spatial)
+
+
+def _group_norm(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    images: int,
+    channels: int,
+    places: int,
+    groups: int,
+    epsilon: float,
+) -> tuple[Any, ...]:
+    """Group norm, with the means and inverse deviations. Torchax has all images and groups as rows
+    of a loop of one step: however images lie best, they would have to lie as written for it."""
+    import jax
+    from jax import numpy as jnp
+
+    of = jnp.promote_types(x.dtype, jnp.float32)
+    y = x.astype(of).reshape(images, groups, channels // groups, *x.shape[2:])
+    over = tuple(range(2, y.ndim))
+    mean = y.mean(over, keepdims=True)
+    factor = jax.lax.rsqrt(jnp.square(y - mean).mean(over, keepdims=True) + epsilon)
+    result = ((y - mean) * factor).reshape(x.shape)
+    each = (channels, *[1] * (x.ndim - 2))
+    if weight is not None:
+        result = result * weight.astype(of).reshape(each)
+    if bias is not None:
+        result = result + bias.astype(of).reshape(each)
+    return tuple(v.astype(x.dtype) for v in (result, mean.squeeze(over), factor.squeeze(over)))
 
 
 def _teach_grouped_product(operation: Any) -> None:

@@ -26,6 +26,7 @@ from hloom.ir.values.padding import Padding
 from hloom.ir.values.window import Window, WindowDimension
 from hloom.passes.expand.conv_forms import (
     WGRAD,
+    computes_far_more,
     forward_labels,
     gradient_labels,
     has_equal_phases,
@@ -358,7 +359,8 @@ class ConvolutionCanonicalization(Expander):
         groups = a.feature_group_count * a.batch_group_count
         if a.batch_group_count > 1:
             x = with_feature_groups(b, x, a.batch_group_count, a.feature_group_count)
-        if has_equal_phases(i):
+        few = splits_into_phases(i, self.most_phases)
+        if has_equal_phases(i) and not (few and computes_far_more(i)):
             return in_features(b, i, x, y, dtype)
         if splits_into_phases(i, self.most_phases):
             return in_phases(b, i, x, y, dtype, groups)

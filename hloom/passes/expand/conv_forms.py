@@ -22,6 +22,13 @@ from hloom.passes.expand.product_types import product_types
 
 WGRAD = "wgrad"
 
+MOST_TERMS = 100
+"""So many products for each element of the result may be of no use in phases that are features."""
+LEAST_FEATURES = 32
+"""Fewer features of a phase leave lanes empty."""
+MOST_CONVOLUTIONS = 16
+"""More convolutions in place of one take long to compile."""
+
 
 @cache
 def forward_labels(rank: int) -> ConvolutionDimensions:
@@ -98,6 +105,24 @@ def has_equal_phases(conv: Instruction) -> bool:
         return False
     rows = [d for d in a.window.dimensions if is_phased(d)]
     return bool(rows) and all(d.size % d.base_dilation == 0 for d in rows)
+
+
+def computes_far_more(conv: Instruction) -> bool:
+    """Whether phases as features compute so many places at the edges that are not of the result
+    that a convolution for each, whose results are then brought together, is faster."""
+    a = conv.attrs
+    sizes = [conv.shape.dims[d] for d in a.dim_labels.output_spatial_dimensions]
+    features = conv.shape.dims[a.dim_labels.output_feature_dimension]
+    channels = conv.operands[1].shape.dims[a.dim_labels.kernel_input_feature_dimension]
+    computed, terms, phases = 1, channels, 1
+    for d, n in zip(a.window.dimensions, sizes, strict=True):
+        step = d.base_dilation if is_phased(d) else 1
+        computed *= step * -(-(n + -(d.padding_low + 1) % step) // step)
+        terms *= d.size // step
+        phases *= step
+    if features < LEAST_FEATURES or phases > MOST_CONVOLUTIONS:
+        return False
+    return (computed / prod(sizes) - 1) * terms > MOST_TERMS
 
 
 def is_canonical(conv: Instruction, most_phases: int) -> bool:

@@ -1,20 +1,25 @@
 """The order of every cell: each takes the one that leaves least to move, as its neighbours are.
 
 Finding the best orders of all cells at once is a multiway cut; what is done instead is descent:
-cells are asked in program order, and again, until none gains. A chain of cells that gains
-only as a whole is not found, but such chains are rare: what ends at a convolution gains at once,
-and hands the gain on. Every move strictly lowers the bytes at the cell's own links, so what is in
-no need of change stays as it is.
+cells are asked in program order, and again, until none gains. What ends at a convolution gains at
+once, and hands the gain on. Every move strictly lowers the bytes at the cell's own links, so what
+is in no need of change stays as it is. A chain of cells that gains only as a whole (norms of groups
+between convolutions, seen with one dimension more) is asked as a whole, from where it wants another
+order: what is around it is counted before and after.
 """
 
 from __future__ import annotations
 
-from hloom.passes.layout.dimension_orders import Order, differs, identity, mapped
-from hloom.passes.layout.order_graph import Cell, OrderGraph
+from collections import defaultdict
+
+from hloom.passes.layout.dimension_orders import Order, Table, differs, identity, large, mapped
+from hloom.passes.layout.order_graph import CELL, Cell, OrderGraph
 
 SWEEPS = 8
 CANDIDATES = 4
 """Orders that are tried for a cell, those that most bytes ask for."""
+CHAINS = 16
+"""Chains of cells that are asked as a whole, those whose first cell has most bytes to gain."""
 
 
 def choose_orders(g: OrderGraph) -> bool:
@@ -23,17 +28,80 @@ def choose_orders(g: OrderGraph) -> bool:
     What a cell does to reads that follow from it through dots and broadcasts is not in its own
     links, so all is counted again before and after."""
     before = g.moved()
+    _sweep(g)
+    if _improve_chains(g):
+        _sweep(g)
+    if g.moved() < before:
+        return True
+    for cell in g.cells.values():
+        cell.order = identity(len(cell.order))
+    return False
+
+
+def _sweep(g: OrderGraph) -> None:
+    """Ask every cell, until none gains."""
     for _ in range(SWEEPS):
         gained = False
         for number in g.cells:
             gained |= _improve(g, number)
         if not gained:
             break
-    if g.moved() < before:
-        return True
-    for cell in g.cells.values():
-        cell.order = identity(len(cell.order))
-    return False
+
+
+Neighbours = dict[int, list[tuple[int, Table, int]]]
+"""Of each cell those that are the same values by a table, and the dimensions that count."""
+
+
+def _improve_chains(g: OrderGraph) -> bool:
+    """Give chains of cells better orders, if there are any; whether there were."""
+    neighbours: Neighbours = defaultdict(list)
+    for x, y, there, back in g.edges:
+        if g.kind[x] == CELL and g.kind[y] == CELL and g.find(x) != g.find(y):
+            for a, b, table in ((x, y, there), (y, x, back)):
+                neighbours[g.find(a)].append((g.find(b), table, large(g.dims[b])))
+    costs = {}
+    for number in neighbours:
+        cell, demands = g.cells[number], g.savings(number)
+        if cost := _cost(cell, cell.order, demands):
+            costs[number] = cost, demands
+    now, gained, tried = g.moved(), False, set()
+    for number in sorted(costs, key=lambda n: -costs[n][0])[:CHAINS]:
+        if number in tried:
+            continue
+        for order in _candidates(g.cells[number], costs[number][1]):
+            if not _allowed(g.cells[number], order):
+                continue
+            chain = _chain(g, neighbours, number, order)
+            tried |= set(chain)
+            before = {n: g.cells[n].order for n in chain}
+            for n, other in chain.items():
+                g.cells[n].order = other
+            if (moved := g.moved()) < now:
+                now, gained = moved, True
+                break
+            for n, other in before.items():
+                g.cells[n].order = other
+    return gained
+
+
+def _chain(g: OrderGraph, neighbours: Neighbours, first: int, order: Order) -> dict[int, Order]:
+    """The orders of the cells that a cell takes along to an order: those that are in its order now,
+    and theirs."""
+    chain = {first: order}
+    todo = [first]
+    while todo:
+        number = todo.pop()
+        for other, table, mask in neighbours[number]:
+            cell = g.cells[other]
+            rank = len(cell.order)
+            together = mapped(g.cells[number].order, table, rank)
+            if other in chain or differs(cell.order, together, mask):
+                continue
+            moved = mapped(chain[number], table, rank)
+            if _allowed(cell, moved):
+                chain[other] = moved
+                todo.append(other)
+    return chain
 
 
 def _improve(g: OrderGraph, number: int) -> bool:

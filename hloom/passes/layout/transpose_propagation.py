@@ -6,7 +6,8 @@ has them around products. Nothing says that what stands between has to be comput
 which it was written. This pass chooses an order for everything that has to be in one order
 (`order_graph.py`, `order_rules.py`), so that little is left to be moved (`order_choice.py`), and
 rewrites the operations for it (`reorder.py`). First transposes go to where dimensions are split
-(`split_dimensions.py`). Parameters and results of the entry keep theirs.
+(`split_dimensions.py`), and what is done on joined dimensions is done on those that were joined
+(`joined_dimensions.py`). Parameters and results of the entry keep theirs.
 
 Linear in the module: every value is looked at a bounded number of times.
 """
@@ -18,6 +19,7 @@ from collections import Counter
 from hloom.ir.module import Module
 from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.facts import no_dead_code
+from hloom.passes.layout.joined_dimensions import split_joined
 from hloom.passes.layout.order_choice import choose_orders
 from hloom.passes.layout.order_graph import looked_at
 from hloom.passes.layout.order_rules import graph_of, is_reason
@@ -50,6 +52,7 @@ class TransposePropagation(Pass):
                 break
             for c in looked_at(module):
                 move_transposes(c, fired)
+                split_joined(c, fired)
             g = graph_of(module)
             if not choose_orders(g):
                 break
