@@ -11,7 +11,7 @@ without conflicts has none.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 
 from hloom.analysis.alias_ranges import intervals
 from hloom.analysis.alias_share import CanShare, Contacts, Interval
@@ -44,6 +44,10 @@ class BufferGroup:
 
 def _key(interval: Interval) -> int:
     return interval[0]
+
+
+def _end(interval: Interval) -> int:
+    return interval[1]
 
 
 class Groups:
@@ -143,41 +147,74 @@ class Groups:
             copied = self.beside.reads(copy)  # it will not be written any more
         if a is not b and self._in_the_way(a.touches, copied):
             return False
-        together = sorted(
-            ((s, e, source if v is copy else v) for s, e, v in self._both(a, b)), key=_key
-        )
-        joined: list[Interval] = []
         before = self.same.get(copy)
         self.contacts.let_go(copy, source)
+        joined = self._joined(a, b, source, copy)
+        if joined is None:
+            self.contacts.let_go(copy, before)
+            return False
+        if a is not b:
+            self._absorb(a, b, joined)
+        else:
+            a.intervals = joined
+        return True
+
+    def _joined(
+        self, a: BufferGroup, b: BufferGroup, source: LogicalBuffer, copy: LogicalBuffer
+    ) -> list[Interval] | None:
+        """The intervals of two groups, where a copy in the second is what it copies, in the first;
+        None if they have no room for that. Only what is alive with the smaller one is looked at:
+        chains of loops make one group of thousands of intervals, with copies between all loops."""
+
+        def named(intervals: list[Interval]) -> list[Interval]:
+            return [(s, e, source if v is copy else v) for s, e, v in intervals]
+
+        if a is b:
+            return named(a.intervals)
+        large, small = a.intervals, b.intervals
+        if is_second := len(large) < len(small):
+            large, small = small, large
+        low = high = 0
+        if small:
+            low = bisect_right(large, small[0][0], key=_end)
+            high = bisect_left(large, small[-1][1], lo=low, key=_key)
+        both = [small, large[low:high]] if is_second else [large[low:high], small]
+        together = sorted(named(both[0] + both[1]), key=_key)
+        if (joined := self._merged(together, source, a.read_only)) is None:
+            return None
+        left, right = large[:low], large[high:]
+        return [*named(left), *joined, *named(right)] if is_second else left + joined + right
+
+    def _merged(
+        self, together: list[Interval], source: LogicalBuffer, is_read_only: bool
+    ) -> list[Interval] | None:
+        """Intervals in one buffer without what two have in common: those of the source, and where
+        one begins as another ends. None if others meet; in memory that is only read they may."""
+        joined: list[Interval] = []
         for interval in together:
             if joined and joined[-1][1] > interval[0]:
                 last = joined[-1]
                 if last[2] is interval[2]:
                     joined[-1] = (last[0], max(last[1], interval[1]), source)
                     continue
-                if a.read_only:
+                if is_read_only:
                     continue
                 if not self.contacts.allowed(last, interval):
-                    self.contacts.let_go(copy, before)
-                    return False
+                    return None
                 joined[-1] = (last[0], interval[0], last[2])
             joined.append(interval)
-        if a is not b:
-            self._absorb(a, b)
-        self.group[source].intervals = joined
-        return True
-
-    @staticmethod
-    def _both(a: BufferGroup, b: BufferGroup) -> list[Interval]:
-        return a.intervals if a is b else a.intervals + b.intervals
+        return joined
 
     def _in_the_way(self, a: Touches, b: Touches) -> bool:
         """Whether one buffer for both would make what runs side by side wait."""
         return self.beside is not None and self.beside.in_the_way(a, b)
 
-    def _absorb(self, a: BufferGroup, b: BufferGroup) -> None:
+    def _absorb(self, a: BufferGroup, b: BufferGroup, joined: list[Interval] | None = None) -> None:
+        """Make one group of two; `joined`: its intervals, where they are known."""
         a.touches = merged(a.touches, b.touches)
-        if len(b.intervals) * 8 < len(a.intervals):
+        if joined is not None:
+            a.intervals = joined
+        elif len(b.intervals) * 8 < len(a.intervals):
             for interval in b.intervals:
                 insort(a.intervals, interval, key=_key)
         else:

@@ -7,6 +7,7 @@ from hloom.base.diagnostics import HloError
 from hloom.ir.text import parse_module
 from hloom.memory.assign import assign_buffers
 from hloom.memory.copies import CopyOptions, insert_copies
+from hloom.memory.groups import Groups
 from hloom.plan.order import Order
 from hloom.schedule.least_memory import least_memory_order
 from tests.memory.drawn_modules import Drawn
@@ -140,3 +141,35 @@ def test_the_parts_of_a_loops_state_are_looked_at_once(monkeypatch):
     made, _, _ = run_both(text)
     assert copy_count(made) == count
     assert looked.count(tuple) < 8
+
+
+def test_copies_between_many_loops_look_at_what_is_alive_beside_them(monkeypatch):
+    """Not at all of the chain, which takes as long as the square of how many loops there are."""
+    count, state = 40, "(s32[], f32[5], f32[5], f32[5])"
+    lines = ["HloModule m", f"body {{ p = {state} parameter(0)"]
+    lines += ["  i = s32[] get-tuple-element(p), index=0"]
+    lines += [f"  a{k} = f32[5] get-tuple-element(p), index={k}" for k in (1, 2, 3)]
+    lines += [f"  b{k} = f32[5] sine(a{k % 3 + 1})" for k in (1, 2, 3)]
+    lines += ["  one = s32[] constant(1)", "  n = s32[] add(i, one)"]
+    lines += [
+        f"  ROOT r = {state} tuple(n, b1, b2, b3) }}",
+        f"condition {{ p = {state} parameter(0)",
+    ]
+    lines += ["  i = s32[] get-tuple-element(p), index=0", "  end = s32[] constant(3)"]
+    lines += ["  ROOT f = pred[] compare(i, end), direction=LT }", "ENTRY e {"]
+    lines += ["  x = f32[5] parameter(0)", "  zero = s32[] constant(0)"]
+    lines += [f"  t0 = {state} tuple(zero, x, x, x)"]
+    for k in range(count):
+        lines += [f"  w{k} = {state} while(t{k}), condition=condition, body=body"]
+        lines += [f"  g{k}_{j} = f32[5] get-tuple-element(w{k}), index={j}" for j in (1, 2, 3)]
+        lines += [f"  t{k + 1} = {state} tuple(zero, g{k}_1, g{k}_2, g{k}_3)"]
+    lines += [f"  ROOT y = f32[5] get-tuple-element(w{count - 1}), index=1", "}"]
+    module = parse_module("\n".join(lines))
+    looked = []
+    real = Groups._merged
+    monkeypatch.setattr(
+        Groups, "_merged", lambda g, x, *more: looked.append(len(x)) or real(g, x, *more)
+    )
+    insert_copies(module, least_memory_order(module))
+    assert len(looked) >= count
+    assert max(looked) < count
