@@ -7,9 +7,11 @@ each row, and repeats the result. Bits do not change: each lane has the number t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hloom.codegen.affine import Affine, Symbol
+from hloom.codegen.elements_select import before_branch, branched, dear_sides
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
@@ -27,6 +29,8 @@ def simple(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Val
         return _by_rows(e, i, index, row)
     for x in _beneath(e, i, index, mask, row is not None):
         e.value(x, index, mask)
+    if row is None and dear_sides(e, i, index, mask) is not None:
+        return branched(e, i, index)
     return e.elementwise(i, [e.value(x, index, mask) for x in i.operands])
 
 
@@ -49,15 +53,20 @@ def _beneath(
 ) -> list[Instruction]:
     """What an elementwise instruction needs at its own index, through others of its kind, operands
     first: written in this order none waits for another, and chains may be longer than a stack."""
+
+    def needed(x: Instruction) -> Iterable[Instruction]:
+        sides = None if by_rows else dear_sides(e, x, index, mask)
+        return x.operands if sides is None else before_branch(x, sides)
+
     order: list[Instruction] = []
-    seen, waiting = {i}, [(i, iter(i.operands))]
+    seen, waiting = {i}, [(i, iter(needed(i)))]
     while waiting:
         x, rest = waiting[-1]
         for y in rest:
             if y not in seen:
                 seen.add(y)
                 is_end = (by_rows and _is_dear(e, y)) or not e.is_to_write(y, index, mask)
-                waiting.append((y, iter(() if is_end else y.operands)))
+                waiting.append((y, iter(() if is_end else needed(y))))
                 break
         else:
             order.append(x)

@@ -46,6 +46,8 @@ class KernelBuilder:
         self.kernel = Kernel(name, grid)
         self.scopes = [OpenBlock(self.kernel.body, 0)]
         self._level: dict[Value, int] = dict.fromkeys(self.kernel.body.arguments, 0)
+        self._branch: int | None = None
+        """The level at which an arm was opened that keeps what is computed in it."""
 
     @property
     def grid_indices(self) -> tuple[Value, ...]:
@@ -97,6 +99,11 @@ class KernelBuilder:
                 level = levels[x]
         scope = self.scopes[level]
         known_value = scope.known.get(key)
+        if known_value is None and self._branch is not None and level >= self._branch:
+            while known_value is None and level + 1 < len(self.scopes):
+                level += 1
+                scope = self.scopes[level]
+                known_value = scope.known.get(key)
         if known_value is not None:
             return known_value
         op = Op(opcode, operands, (type,), attrs or {})
@@ -295,6 +302,19 @@ class KernelBuilder:
         first = self._block(types, lambda *x: (condition(*x),))
         second = self._block(types, body)
         return self.anchored("while", tuple(init), types, {}, (first, second)).results
+
+    def if_apart(
+        self,
+        pred: Value,
+        then: Callable[[], Sequence[Value]],
+        otherwise: Callable[[], Sequence[Value]],
+    ) -> tuple[Value, ...]:
+        """As `if_`; what depends on values of the current block is computed in the arms that ask
+        for it, where its operands would allow it before them."""
+        saved, self._branch = self._branch, self.depth if self._branch is None else self._branch
+        results = self.if_(pred, then, otherwise)
+        self._branch = saved
+        return results
 
     def if_(
         self,
