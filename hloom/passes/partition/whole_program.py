@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from hloom.base.collection import paused_collection
 from hloom.base.diagnostics import HloError
 from hloom.base.faults import CompilerFaultError, Culprit, Fault, blamed, culprit_of, is_fault
 from hloom.ir.copy import copy_module
@@ -45,6 +46,7 @@ def partitioned(
     return partitioned_anyway(module, faults, runs)[0]
 
 
+@paused_collection()
 def partitioned_anyway(
     module: Module,
     faults: list[Fault] | None,
