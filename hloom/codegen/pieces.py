@@ -12,8 +12,9 @@ from operator import itemgetter
 
 from hloom.codegen.elements_concatenate import IN_TURN
 from hloom.codegen.loops import LoopWriter, Nest
+from hloom.codegen.row_tiles import MOST_WRITTEN, whole_rows
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
-from hloom.codegen.walk import MOST_WRITTEN, Loops, vector_lanes, vectors_for, whole_rows
+from hloom.codegen.walk import Loops, vector_lanes, vectors_for
 from hloom.codegen.work import body_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import lcm, prod
+from math import prod
 
-from hloom.analysis.fusible import joins_indices
 from hloom.codegen.elements import strides_of
 from hloom.codegen.elements_data import MOVED
 from hloom.codegen.row_products import contracts_rows, sums_alone
+from hloom.codegen.row_tiles import gathers_rows, joins_apart, whole_rows
 from hloom.codegen.tile import Body, ShapeIndex, compute_bytes, is_update
 from hloom.codegen.work import element_work
 from hloom.device.costs import MANY_REGISTERS
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
-from hloom.ir.traits import CHOOSES, RESHAPES
+from hloom.ir.traits import CHOOSES
 
 # A step of the grid handles about this many elements of a long row, for each byte of the nearest
 # cache: an operand and a result of f32 fill it.
@@ -34,13 +34,6 @@ MOST_CHAINED = 300.0
 # to and one for the sum of the blocks before.
 REGISTERS_PER_SUM = 2
 FEW_ROWS = 4
-# Short rows that are no power of two make tiles of so many vectors at most, or twice what is
-# wanted: 13 columns are one tile of 13 vectors, of which each row is the same, and no lane asks for
-# its own.
-MOST_VECTORS = 16
-# In bodies of many operations fewer, but still so many: the code of all vectors is written out.
-FEW_VECTORS = 4
-MOST_WRITTEN = 96
 # Steps that take less than so many times what starting them does go over several rows...
 LONG_STEP = 20.0
 # ... as long as there are so many for each core.
@@ -50,12 +43,8 @@ STEPS_PER_UNIT = 16
 # halving, more for floats, of which each may be NaN.
 MOST_JOINED = 2
 MOST_JOINED_FLOATS = 4
-# Operations of a vector that the address of a row takes, and the mask of its end.
-ROW_WORK = 3.0
 # What needs a mask, or an offset for every lane: machines have those for one vector at a time.
 MASKED = opcodes(CHOOSES, also=("reduce-window",))
-# What is no operation of each vector.
-WRITTEN_BEFORE = opcodes(RESHAPES, also=("constant", "broadcast", "tuple"))
 
 
 def block_elements(device: Device) -> int:
@@ -241,44 +230,6 @@ def _least_along(fold: Instruction, device: Device) -> int:
     return lanes * (MOST_JOINED_FLOATS if is_floating else MOST_JOINED)
 
 
-def gathers_rows(body: Body, sizes: Sequence[int], vector: int, device: Device) -> bool:
-    """Whether each row, however short, is a tile of its own: all that is gathered for it lies side
-    by side, and what else is done takes less long for a vector that is not full than what every
-    lane would take to find its element. Rows of 8 of 35,000: 0.35 of the time."""
-    gathers = [x for x in body.instructions if x.opcode == "gather"]
-    if not gathers or not sizes or sizes[-1] < 2:
-        return False
-    for x in gathers:
-        of, last = x.operands[0].shape, x.shape.rank - 1
-        is_same = x.shape.dims[last:] == (sizes[-1],) and last in x.attrs.offset_dims
-        taken = (*x.attrs.collapsed_slice_dims, *x.attrs.operand_batching_dims)
-        if not is_same or of.rank - 1 in taken:
-            return False
-    rest = sum(element_work(x, device.costs) for x in body.instructions if x.opcode != "gather")
-    by_lane = len(gathers) * device.costs.gathered_cycles + rest / vector
-    return (ROW_WORK * len(gathers) + rest) / sizes[-1] < by_lane
-
-
-def whole_rows(
-    instructions: Sequence[Instruction], vectors: int, vector: int, inner: Sequence[int]
-) -> int:
-    """About so many vectors of lanes; whole short rows of the fastest dimension where that is
-    possible: what each lane reads of its row is known when code is made then."""
-    solid, lanes = [n for n in inner if n != 1], vectors * vector
-    if len(solid) < 2 or 0 in solid or lanes % solid[-1] == 0:
-        return lanes
-    rows = lcm(vector, solid[-1])
-    count = len(
-        [x for x in instructions if x.opcode not in WRITTEN_BEFORE and not joins_indices(x)]
-    )
-    most = max(FEW_VECTORS, min(MOST_VECTORS, MOST_WRITTEN // max(count, 1)))
-    if any(x.opcode == "reduce-window" for x in instructions):
-        most = FEW_VECTORS  # each place of the window is read for itself
-    if rows > vector * max(2 * vectors, most):
-        return lanes
-    return max(lanes // rows, 1) * rows
-
-
 def _shared_block(
     block: int, length: int, lanes: int, rows: int, device: Device, work: float
 ) -> int:
@@ -317,7 +268,8 @@ class Loops:
         vectors, vector = vectors_for(body, device, work), vector_lanes(body, device)
         split, length = len(sizes), 1
         is_long = device.compute.vector_bytes // 4
-        if gathers_rows(body, sizes, vector, device):
+        is_row = gathers_rows(body, sizes, vector, device)
+        if is_row or joins_apart(body.instructions, sizes, vectors, vector):
             is_long = min(is_long, sizes[-1])
         while split > (rows or 0) and length < is_long:
             split -= 1

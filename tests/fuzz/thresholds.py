@@ -52,8 +52,8 @@ NO_SIZES: dict[str, str] = {
     "codegen.gemm_tiling": "ALONG_COLUMNS DIRECT_STEPS_PER_UNIT STEPS_PER_UNIT",
     "codegen.scratch_sums": "BLOCK_TERMS COPIES",
     "codegen.short_rows": "MOST_AFTER",
-    "codegen.walk": "WIDE_WORK FUNCTION_WORK MOST_CHAINED MOST_VECTORS MOST_WRITTEN LONG_STEP"
-    " STEPS_PER_UNIT",
+    "codegen.walk": "WIDE_WORK FUNCTION_WORK MOST_CHAINED LONG_STEP STEPS_PER_UNIT",
+    "codegen.row_tiles": "MOST_VECTORS MOST_WRITTEN ROW_WORK",
     "passes.expand.scan_expander": "MOST_STEPS",
     "passes.expand.stochastic_convert_decomposer": "_BIAS _MANTISSA",
     "passes.expand.zero_sized_hlo_elimination": "MOST_BESIDE_ZERO",

@@ -146,7 +146,7 @@ def _masked_row(
         # A vector of one lane is what the masked intrinsics take; two are never split worse.
         loaded = masked_scalar(low, e.gep(base, at * size), mask, blank)
     elif stride == 1 and not dtype.is_complex and (home is None or has_masks(low, size)):
-        loaded = e.masked_load(e.gep(base, at * size), mask, blank)
+        return _masked_side_by_side(low, base, at, mask, other, dtype)
     elif 2 <= stride <= widest and not dtype.is_complex and has_masks(low, size):
         loaded = _masked_apart(low, base, at, stride, mask, blank, size)
     elif home is not None:
@@ -158,6 +158,21 @@ def _masked_row(
     else:
         loaded = e.gather(places_of(low, base, at, lanes, stride, size), mask, blank)
     return e.select(mask, from_storage(e, loaded, dtype), other)
+
+
+def _masked_side_by_side(
+    low: KernelLowering, base: V, at: int, mask: V, other: V, dtype: DType
+) -> V:
+    """A row of stride 1, in the parts in which rows of so many lanes are computed: LLVM takes the
+    mask of 48 lanes apart bit by bit, in each step of a loop."""
+    e, size = low.e, dtype.size_bytes
+    rows: Rows = []
+    for part, instead in zip(low.parts(mask), low.parts(other), strict=True):
+        blank = e.const(storage_of(dtype), 0, part.lanes)
+        loaded = e.masked_load(e.gep(base, at * size), part, blank)
+        rows.append(e.select(part, from_storage(e, loaded, dtype), instead))
+        at += part.lanes
+    return low.joined(rows)
 
 
 def first_is_there(low: KernelLowering, buffer: Value) -> bool:
@@ -222,6 +237,8 @@ def store_masked(low: KernelLowering, op: Op, base: V) -> None:
                 two = e.concat([keep, e.const("i1", 0)])
                 e.masked_store(e.splat(row, 2), e.gep(start, at * size), two)
             elif stride == 1 and not dtype.is_complex:
-                e.masked_store(row, e.gep(start, at * size), keep)
+                for part, kept in zip(low.parts(row), low.parts(keep), strict=True):
+                    e.masked_store(part, e.gep(start, at * size), kept)
+                    at += part.lanes
             else:
                 e.scatter(row, places_of(low, start, at, lanes, stride, size), keep)

@@ -1,0 +1,97 @@
+"""Tiles of short rows: several whole ones, or one each.
+
+What each lane reads of its row is known when code is made where a tile is made of whole rows. Rows
+that lie side by side in memory, and those that elements are joined to from here and there, are
+tiles by themselves: other lanes would each ask for their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import lcm
+
+from hloom.analysis.fusible import joins_indices
+from hloom.codegen.tile import Body
+from hloom.codegen.work import element_work
+from hloom.device.device import Device
+from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import RESHAPES
+
+# Short rows that are no power of two make tiles of so many vectors at most, or twice what is
+# wanted: 13 columns are one tile of 13 vectors, of which each row is the same, and no lane asks for
+# its own.
+MOST_VECTORS = 16
+# In bodies of many operations fewer, but still so many: the code of all vectors is written out.
+FEW_VECTORS = 4
+MOST_WRITTEN = 96
+# Operations of a vector that the address of a row takes, and the mask of its end.
+ROW_WORK = 3.0
+# Rows that fill no such share of a vector are joined with others all the same.
+LEAST_SHARE = 1 / 4
+# What is no operation of each vector.
+WRITTEN_BEFORE = opcodes(RESHAPES, also=("constant", "broadcast", "tuple"))
+
+
+def gathers_rows(body: Body, sizes: Sequence[int], vector: int, device: Device) -> bool:
+    """Whether each row, however short, is a tile of its own: all that is gathered for it lies side
+    by side, and what else is done takes less long for a vector that is not full than what every
+    lane would take to find its element. Rows of 8 of 35,000: 0.35 of the time."""
+    gathers = [x for x in body.instructions if x.opcode == "gather"]
+    if not gathers or not sizes or sizes[-1] < 2:
+        return False
+    for x in gathers:
+        of, last = x.operands[0].shape, x.shape.rank - 1
+        is_same = x.shape.dims[last:] == (sizes[-1],) and last in x.attrs.offset_dims
+        taken = (*x.attrs.collapsed_slice_dims, *x.attrs.operand_batching_dims)
+        if not is_same or of.rank - 1 in taken:
+            return False
+    rest = sum(element_work(x, device.costs) for x in body.instructions if x.opcode != "gather")
+    by_lane = len(gathers) * device.costs.gathered_cycles + rest / vector
+    return (ROW_WORK * len(gathers) + rest) / sizes[-1] < by_lane
+
+
+def _is_apart(x: Instruction) -> bool:
+    """Whether elements that are side by side in a row of the result are not in the operand's."""
+    if not x.shape.is_array or x.shape.rank == 0:
+        return False
+    last = x.shape.rank - 1
+    if x.opcode == "reverse":
+        return last in x.attrs.dimensions
+    if x.opcode == "slice":
+        return x.attrs.slice.dimensions[last].stride != 1
+    return x.opcode == "pad" and x.attrs.padding.dimensions[last].interior_padding != 0
+
+
+def joins_apart(
+    instructions: Sequence[Instruction], sizes: Sequence[int], vectors: int, vector: int
+) -> bool:
+    """Whether each row is a tile of its own, as elements that lie apart are joined to it and tiles
+    of whole rows would be too long: lanes that do not know their place are filled one by one. Scans
+    by pairs along rows of 7 to 15 take 0.1 to 0.25 of the time, and half as long to compile."""
+    joins = any(x.opcode in ("pad", "concatenate") for x in instructions)
+    if not joins or not any(map(_is_apart, instructions)):
+        return False
+    if not sizes or sizes[-1] <= LEAST_SHARE * vector:
+        return False
+    return whole_rows(instructions, vectors, vector, sizes) % sizes[-1] != 0
+
+
+def whole_rows(
+    instructions: Sequence[Instruction], vectors: int, vector: int, inner: Sequence[int]
+) -> int:
+    """About so many vectors of lanes; whole short rows of the fastest dimension where that is
+    possible: what each lane reads of its row is known when code is made then."""
+    solid, lanes = [n for n in inner if n != 1], vectors * vector
+    if len(solid) < 2 or 0 in solid or lanes % solid[-1] == 0:
+        return lanes
+    rows = lcm(vector, solid[-1])
+    count = len(
+        [x for x in instructions if x.opcode not in WRITTEN_BEFORE and not joins_indices(x)]
+    )
+    most = max(FEW_VECTORS, min(MOST_VECTORS, MOST_WRITTEN // max(count, 1)))
+    if any(x.opcode == "reduce-window" for x in instructions):
+        most = FEW_VECTORS  # each place of the window is read for itself
+    if rows > vector * max(2 * vectors, most):
+        return lanes
+    return max(lanes // rows, 1) * rows
