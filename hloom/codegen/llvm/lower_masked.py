@@ -168,8 +168,11 @@ def _masked_side_by_side(
     e, size = low.e, dtype.size_bytes
     rows: Rows = []
     for part, instead in zip(low.parts(mask), low.parts(other), strict=True):
-        blank = e.const(storage_of(dtype), 0, part.lanes)
-        loaded = e.masked_load(e.gep(base, at * size), part, blank)
+        blank, place = e.const(storage_of(dtype), 0, part.lanes), e.gep(base, at * size)
+        if part.lanes == 1:  # what is left of 17
+            loaded = masked_scalar(low, place, part, blank)
+        else:
+            loaded = e.masked_load(place, part, blank)
         rows.append(e.select(part, from_storage(e, loaded, dtype), instead))
         at += part.lanes
     return low.joined(rows)
@@ -233,12 +236,19 @@ def store_masked(low: KernelLowering, op: Op, base: V) -> None:
             row = to_storage(e, rows[plane * count + i], dtype)
             start, keep, lanes = e.gep(base, plane * size // planes), masks[i], row.lanes
             stride = strides[-1] if lanes > 1 else 1
-            if lanes == 1:
-                two = e.concat([keep, e.const("i1", 0)])
-                e.masked_store(e.splat(row, 2), e.gep(start, at * size), two)
-            elif stride == 1 and not dtype.is_complex:
-                for part, kept in zip(low.parts(row), low.parts(keep), strict=True):
-                    e.masked_store(part, e.gep(start, at * size), kept)
-                    at += part.lanes
+            if stride == 1 and (lanes == 1 or not dtype.is_complex):
+                _store_parts(low, row, start, at, keep, size)
             else:
                 e.scatter(row, places_of(low, start, at, lanes, stride, size), keep)
+
+
+def _store_parts(low: KernelLowering, row: V, base: V, at: int, mask: V, size: int) -> None:
+    """A row of stride 1, in the parts in which it is computed."""
+    e = low.e
+    for part, kept in zip(low.parts(row), low.parts(mask), strict=True):
+        place = e.gep(base, at * size)
+        if part.lanes == 1:
+            e.masked_store(e.splat(part, 2), place, e.concat([kept, e.const("i1", 0)]))
+        else:
+            e.masked_store(part, place, kept)
+        at += part.lanes
