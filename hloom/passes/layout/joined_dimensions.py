@@ -28,15 +28,18 @@ MOST = 200
 def split_joined(c: Computation, fired: Counter[str]) -> None:
     """Do what a computation does on joined dimensions on those before."""
     seen: set[Instruction] = set()
+    before = fired.total()
     for i in c.in_order():
         if i in seen or i not in c.instructions or not _joins(i):
             continue
         row = JoinedRow(i)
         is_closed = row.grow()
-        seen |= row.members
+        seen.update(row.members)
         if is_closed and row.ends:
             row.split(c)
             fired["joined dimensions split"] += 1
+    if fired.total() > before:
+        c.sort()
 
 
 def _groups(i: Instruction) -> Groups | None:
@@ -61,7 +64,7 @@ class JoinedRow:
         groups = _groups(first)
         assert groups is not None, "the caller has looked"
         self.groups = groups
-        self.members: set[Instruction] = {first}
+        self.members: dict[Instruction, None] = {first: None}
         self.ends: dict[Instruction, None] = {}
         """Reduces, and reshapes to the dimensions before."""
 
@@ -78,7 +81,7 @@ class JoinedRow:
                 goes_along = x.opcode in BY_ELEMENT and x.shape.is_array
                 if not self._is_entry(x) and not (goes_along and x.shape.dims == self.dims):
                     return False
-                self.members.add(x)
+                self.members[x] = None
                 todo.append(x)
         return not todo
 
@@ -115,8 +118,8 @@ class JoinedRow:
         return [k for k in self.groups[d] if self.parts[k] > 1]
 
     def split(self, c: Computation) -> None:
-        """Do all of it on the dimensions before."""
-        members = [x for x in c.in_order() if x in self.members and not self._is_entry(x)]
+        """Do all of it on the dimensions before; the caller sorts the computation."""
+        members = [x for x in self.members if not self._is_entry(x)]
         repeated = [x for i in members for x in i.operands if x not in self.members and x.operands]
         for i in members:
             i.set_operands(tuple([self._part(c, x) for x in i.operands]))
@@ -138,7 +141,6 @@ class JoinedRow:
         for i in [x for x in self.members if self._is_entry(x)] + repeated:
             if i in c.instructions and not i.users:
                 c.erase(i)
-        c.sort()
 
     def _part(self, c: Computation, x: Instruction) -> Instruction:
         """An operand with the dimensions before."""
