@@ -160,7 +160,8 @@ class Packer(Runs):
         if p.b_panels is not None:
             return self.e.sources[p.b_panels.leaf].buffer
         panels = b.alloc(p.b_type, self.panel * tiling.panels)
-        if p.columns < tiling.width and (p.b_lanes == "k" or p.columns > tiling.lanes):
+        padded = p.b_lanes != "k" and p.columns <= tiling.lanes and p.packing.group == 1
+        if p.columns < tiling.width and not padded:
             run = tiling.width * p.packing.group
             zeros = b.constant(p.b_type, 0, (run,))
 
