@@ -9,7 +9,7 @@ from math import prod
 from hloom.codegen.elements import strides_of
 from hloom.codegen.elements_data import MOVED
 from hloom.codegen.row_products import contracts_rows, sums_alone
-from hloom.codegen.row_tiles import gathers_rows, joins_apart, whole_rows
+from hloom.codegen.row_tiles import gathers_rows, interleaved_row, joins_apart, whole_rows
 from hloom.codegen.tile import Body, ShapeIndex, compute_bytes, is_update
 from hloom.codegen.work import element_work
 from hloom.device.costs import MANY_REGISTERS
@@ -271,6 +271,8 @@ class Loops:
         is_row = gathers_rows(body, sizes, vector, device)
         if is_row or joins_apart(body.instructions, sizes, vectors, vector):
             is_long = min(is_long, sizes[-1])
+        elif row := interleaved_row(body.instructions, sizes, vector):
+            is_long = min(is_long, row)
         while split > (rows or 0) and length < is_long:
             split -= 1
             length *= sizes[split]

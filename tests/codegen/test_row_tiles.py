@@ -89,3 +89,34 @@ def test_a_row_that_fills_most_of_a_vector_is_a_tile() -> None:
     """As wide as a row, not lane by lane: of those each would ask for the parts that it is of."""
     kernels = agrees(by_pairs("f32", 7), xla_cpu_max_isa="AVX2").as_text("kernels")
     assert set(re.findall(r": f32\[(\d+)\]", kernels)) == {"7"}
+
+
+def rows_by_pairs(rows: int, row: str) -> str:
+    """Rows that take turns: sums of neighbours, and a row plus the sum before it."""
+    whole, half = f"f32[{2 * rows},{row}]", f"f32[{rows},{row}]"
+    rest = "".join(f", [0:{n}]" for n in row.split(","))
+    kept = "x0_0" * len(row.split(","))
+    return f"""
+ENTRY e {{
+  x = {whole} parameter(0)
+  z = f32[] constant(0)
+  a = {half} slice(x), slice={{[0:{2 * rows}:2]{rest}}}
+  b = {half} slice(x), slice={{[1:{2 * rows}:2]{rest}}}
+  c = {half} add(a, b)
+  d = {whole} pad(c, z), padding=1_0_1{kept}
+  f = {half} multiply(c, a)
+  g = {whole} pad(f, z), padding=0_1_1{kept}
+  ROOT r = {whole} add(d, g)
+}}"""
+
+
+@pytest.mark.parametrize("row", ["3", "4", "5", "8", "3,3", "17"])
+@pytest.mark.parametrize("isa", ["AVX2", "AVX512"])
+def test_rows_that_take_turns(row: str, isa: str) -> None:
+    agrees(rows_by_pairs(70, row), xla_cpu_max_isa=isa)
+
+
+def test_a_row_that_takes_turns_is_a_tile() -> None:
+    """Of two rows of 4 in a vector the lanes would each ask from where they come."""
+    kernels = agrees(rows_by_pairs(70, "4"), xla_cpu_max_isa="AVX2").as_text("kernels")
+    assert set(re.findall(r": f32\[(\d+)\]", kernels)) == {"4"}
