@@ -16,12 +16,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import CONTRACTS
 from hloom.passes.partition.factor_axes import Assignment, Dims, merged, pulled, pushed, settled
 from hloom.passes.partition.halo import Halo
+from hloom.passes.partition.idle_axes import busier
 from hloom.passes.partition.open_values import refined
 from hloom.passes.partition.reshard_plan import plan, tile_size
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.value import TiledValue
+from hloom.passes.partition.work_price import multiply_bytes
 from hloom.passes.sharding.factors import Kind, factors
 from hloom.types.shape import Shape
 
@@ -30,10 +34,14 @@ if TYPE_CHECKING:
 
 WORK_BYTES = 1e-7
 """What one multiplication or element counts beside a byte communicated: it decides between ways of
-equal traffic."""
+equal traffic, but for products (`work_price.py`)."""
 AGAIN_BYTES = 1 / 64
 """What one multiplication or element counts beside a byte communicated where it is done again, to
 receive nothing."""
+PRODUCTS = opcodes(CONTRACTS)
+CLEARLY = 8
+"""Axes that cut no value of a product are taken for it where they save so many times the bytes that
+they cost."""
 MOST_FORMS = 3
 MOST_REBUILT, WIDE = 3, 5
 """So many operations are done anew of one another, and none of one with so many operands: prices of
@@ -53,6 +61,8 @@ class Loops:
     """What puts partial results together; "": who emits the operation does."""
     halos: dict[int, list[Halo]] = field(default_factory=dict)
     """Of a factor along which elements move, what its parts read."""
+    work_bytes: float = WORK_BYTES
+    """What one multiplication or element counts beside a byte communicated."""
 
     @staticmethod
     def of(i: Instruction) -> Loops:
@@ -67,6 +77,7 @@ class Loops:
             list(roles.results),
             {k for k, kind in enumerate(kinds) if kind in (Kind.WHOLE, Kind.PERMUTE)},
             {k for k, kind in enumerate(kinds) if kind == Kind.REDUCE},
+            work_bytes=multiply_bytes() if i.opcode in PRODUCTS else WORK_BYTES,
         )
 
     @staticmethod
@@ -106,6 +117,8 @@ class Chosen:
     operands: list[Tiling]
     results: list[Tiling]
     cost: float
+    work: float = 0.0
+    """What its multiplications count of that."""
 
 
 def candidates(
@@ -184,12 +197,16 @@ def choose(
     is_open: bool = False,
 ) -> Chosen:
     """The assignment with the fewest bytes; open results may be cut further than wanted."""
-    best: Chosen | None = None
-    for axes in candidates(walk, f, operands, wanted):
-        option = _priced(walk, f, axes, operands, shapes, wanted, is_open)
-        if best is None or option.cost < best.cost:
+    suggested = candidates(walk, f, operands, wanted)
+    options = [_priced(walk, f, axes, operands, shapes, wanted, is_open) for axes in suggested]
+    best = min(options, key=lambda o: o.cost)
+    tilings = [*[t for v in operands for t in (v.primary, *v.forms)], *wanted]
+    near = {a for t in tilings if t is not None for a in t.used}
+    for axes, more in busier(walk, f, suggested):
+        option = _priced(walk, f, settled(walk, f, axes), operands, shapes, wanted, is_open)
+        share = 0.0 if near.issuperset(more) else 1 / CLEARLY - 1
+        if option.cost + share * option.work < best.cost + share * best.work:
             best = option
-    assert best is not None, "there is always the assignment that cuts nothing"
     return best
 
 
@@ -224,7 +241,8 @@ def _priced(
     work = 1.0
     for k, size in enumerate(f.sizes):
         work *= -(-size // walk.mesh.count(axes.get(k, ())))
-    return Chosen(axes, ins, outs, cost + work * WORK_BYTES)
+    work *= f.work_bytes
+    return Chosen(axes, ins, outs, cost + work, work)
 
 
 def _halo_bytes(walk: Walk, h: Halo, of: TiledValue, ins: list[Tiling], tiles: int) -> float:
@@ -273,6 +291,8 @@ def by_factors(
 def _wanted(walk: Walk, i: Instruction, f: Loops) -> list[Tiling | None]:
     """How the results are to stand. What only the program's result holds is to stand as that,
     where it is little work: whatever is said of it else would be one more move."""
+    if i in walk.partial_links:
+        return [walk.partial_links[i]]
     returned = walk.of.returned.get(i)
     if returned is not None and f.work <= walk.of.most_repeated:
         return [returned.without(walk.region)]
@@ -301,7 +321,7 @@ def _say_repeatable(
         return leaves(Chosen(axes, ins, outs, 0.0))[k].forms[t]
 
     for k, v in enumerate(values):
-        v.repeated_by(partial(again, k), f.work * AGAIN_BYTES, operands)
+        v.repeated_by(partial(again, k), f.work * max(f.work_bytes, AGAIN_BYTES), operands)
 
 
 def say_rebuildable(

@@ -12,6 +12,7 @@ from hloom.ir.op import opcodes
 from hloom.ir.traits import COLLECTIVE
 from hloom.ir.values.group_modes import device_groups, group_mode
 from hloom.passes.partition.branch_operands import cheapest_operands
+from hloom.passes.partition.loop_accumulators import accumulated
 from hloom.passes.partition.partitioner import Leaves, Walk, partitions, refused
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.passes.partition.value import TiledValue
@@ -111,7 +112,7 @@ def while_(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
             [v.primary for v in values],
         ]
         first = [next(t for t in leaf if t is not None).whole() for leaf in zip(*said)]
-        first = _gathered_before(walk, i, first)
+        first = accumulated(walk, i, _gathered_before(walk, i, first))
         state = _with(tuple(first), manual)
         tested, (decision,) = walk.of.partition(condition, (state,), scalar)
         repeated, ends = walk.of.partition(body, (state,), state)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hloom.ir.instruction import Instruction
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.factor_axes import Dims, pulled, pushed
+from hloom.passes.partition.loop_accumulators import linked, mark_partial
 from hloom.passes.partition.partitioner import Walk, partitions, replicated
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.value import TiledValue
@@ -18,6 +19,7 @@ from hloom.types.shape import shape
 @partitions("parameter")
 def parameter(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     tilings = walk.argument_tilings[i.attrs.number]
+    mark_partial(walk, i, tilings)
     part = walk.b.emit(
         "parameter", number=i.attrs.number, name=i.name, shape=walk.local_shape(i.shape, tilings)
     )
@@ -130,4 +132,6 @@ def reshape(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
         dims = walk.b.local_dims(i.shape.dims, chosen.results[0])
         return [walk.b.reshaped(parts[0], dims)]
 
+    if (part := linked(walk, i)) is not None:
+        return [part]
     return by_factors(walk, i, Loops.of(i), emit)

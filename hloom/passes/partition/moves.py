@@ -9,6 +9,7 @@ from hloom.ir.values.padding import Padding
 from hloom.ir.values.slices import Slices
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors, say_rebuildable
 from hloom.passes.partition.halo import Halo, read
+from hloom.passes.partition.loop_accumulators import linked
 from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.value import TiledValue
@@ -36,6 +37,8 @@ def cut_halos(walk: Walk, f: Loops, chosen: Chosen) -> list[tuple[Halo, tuple[in
 )  # fmt: skip
 def along_others(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """Cut along the dimensions in which nothing moves."""
+    if (part := linked(walk, i)) is not None:
+        return [part]
     return by_factors(walk, i, Loops.of(i))
 
 

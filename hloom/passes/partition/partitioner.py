@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Any
 
-from hloom.base.diagnostics import UnsupportedError
 from hloom.base.registry import Registry
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -21,9 +21,7 @@ from hloom.ir.module import Module
 from hloom.ir.op import opcodes
 from hloom.ir.traits import (
     ASYNC_CHAIN,
-    COLLECTIVE,
     CONTROL_FLOW,
-    DEVICE_ID,
     FORWARDS,
     PLUMBING,
     SIDE_EFFECT,
@@ -34,6 +32,7 @@ from hloom.passes.partition.device_mesh import DeviceMesh, mesh_of
 from hloom.passes.partition.leaves import leaf_paths, mapped
 from hloom.passes.partition.notes import COMMUNICATES, WHYS, Inserted, Replicated
 from hloom.passes.partition.open_values import OpenValues
+from hloom.passes.partition.refusals import MEETING, refused, refused_effect
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.reshard_plan import tile_size
 from hloom.passes.partition.tiling import Tiling
@@ -46,8 +45,6 @@ Family = Callable[["Walk", Instruction], Sequence[TiledValue]]
 FAMILIES: Registry[str, Family] = Registry("partitioned operation", ("hloom.passes.partition",))
 NAMES_ONLY = opcodes(CONTROL_FLOW, FORWARDS, PLUMBING, ASYNC_CHAIN, also=("fusion", "custom-call"))
 """What says itself what becomes of its operands, whatever they are."""
-MEETING = opcodes(COLLECTIVE, DEVICE_ID)
-"""What means something else on each device: only regions that the program cut have them."""
 EFFECTS = opcodes(SIDE_EFFECT) - MEETING
 
 
@@ -88,6 +85,12 @@ class Partitioner:
     open: OpenValues | None = None
     done: dict[tuple, tuple[Computation, Leaves]] = field(default_factory=dict)
     kept_channels: set[int] = field(default_factory=set)
+
+    @cached_property
+    def cutting(self) -> list[int]:
+        """The axes along which some value of the program is cut."""
+        said = [t for i in self.module.instructions() for t in self.tilings(i.sharding, i.shape)]
+        return sorted({a for t in said if t is not None for a in t.used if self.mesh.sizes[a] > 1})
 
     @staticmethod
     def of(module: Module) -> Partitioner:
@@ -164,6 +167,7 @@ class Walk:
         """The axes along which the program itself cut what the instruction at hand works on."""
         self.kept: dict[Instruction, Instruction] = {}
         """What was taken over as it is, by what it was."""
+        self.partial_links: dict[Instruction, Tiling] = {}  # linear in sums that a loop carries
         self._ends: dict[Instruction, Instruction] = {}
 
     @property
@@ -373,26 +377,6 @@ def as_it_is(walk: Walk, i: Instruction, **changed: Any) -> list[TiledValue]:
         changed["channel_id"] = walk.of.channel_like(i.attrs.channel_id)
     copy = walk.kept[i] = walk.b.emit_like(i, operands, **changed)
     return walk.results(i, copy, [nothing_cut(s) for s in i.shape.leaves()], walk.wanted(i))
-
-
-def refused(i: Instruction, why: str, hint: str | None = None) -> UnsupportedError:
-    """The error for what cannot be partitioned."""
-    where = f"{i.parent.name}/%{i.name}"
-    return UnsupportedError(
-        f"{i.opcode} cannot be partitioned: {why}", instruction=where, rule="partition", hint=hint
-    )
-
-
-def refused_effect(walk: Walk, i: Instruction) -> list[TiledValue]:
-    """Refuse what would be done once for each device, or means something else on each of them."""
-    if i.opcode in MEETING:
-        raise refused(
-            i,
-            "outside of a region that the program cuts by itself nothing says what it means",
-            "put it between SPMDFullToShardShape and SPMDShardToFullShape (shard_map), and run "
-            "sharding-propagation before; or leave the shardings out of what each device runs",
-        )
-    raise refused(i, "it has side effects, and every device would have them")
 
 
 def nothing_cut(s: Shape) -> Tiling:

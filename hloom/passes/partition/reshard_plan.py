@@ -127,10 +127,11 @@ def _steps(array: ArrayOnMesh, at: Tiling, target: Tiling, is_brief: bool) -> It
     here = array.tile_bytes(at)
     if at.partial:
         yield from _reductions(array, at, target, here)
-    elif target.partial:
-        if used.isdisjoint(target.partial):
+    if target.partial and at.reduction in ("", target.reduction):
+        more = tuple([a for a in target.partial if a not in at.partial])
+        if more and used.isdisjoint(more) and set(at.partial) <= set(target.partial):
             after = replace(at, partial=target.partial, reduction=target.reduction)
-            yield ReshardStep("to-partial", -1, target.partial, after, cost=SLICE_BYTES)
+            yield ReshardStep("to-partial", -1, more, after, cost=SLICE_BYTES)
     for d, (have, want) in enumerate(zip(at.dims, target.dims)):
         common = common_prefix(have, want)
         if common == len(have):

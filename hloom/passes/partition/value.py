@@ -200,6 +200,8 @@ class TiledValue:
         part = self.forms.get(t)
         if part is not None:
             return part
+        if t.partial and not self.forms and self._make is not None:
+            self.get(t.whole())  # what is made is made whole
         _, source = self._cheapest(t)
         if source is None and self._make is not None:
             part = self.forms[t] = self._make(t)
