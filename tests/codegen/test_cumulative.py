@@ -66,3 +66,31 @@ def test_each_element_is_folded_once():
     text = hloom.compile(program("f32", (300,), 0, False, "add")).as_text("kernels")
     assert text.count("scan") >= 1
     assert "mask" not in text
+
+
+@pytest.mark.parametrize("sizes", [(70, 3), (2, 3, 20), (5, 6, 1), (1, 9)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_dear_folds_along_rows(sizes: tuple[int, ...], reverse: bool):
+    """A row for each lane: log-sum-exp element by element waits for each function."""
+    d = len(sizes) - 1 - (sizes[-1] == 1)
+    x = np.random.default_rng(0).standard_normal(sizes, dtype=np.float32)
+    shape, n = f"f32[{','.join(map(str, sizes))}]", sizes[d]
+    size = "x".join(str(n if k == d else 1) for k in range(len(sizes)))
+    ends = f"0_{n - 1}" if reverse else f"{n - 1}_0"
+    pad = "x".join(ends if k == d else "0_0" for k in range(len(sizes)))
+    exe = hloom.compile(f"""
+f {{ a = f32[] parameter(0)  b = f32[] parameter(1)  m = f32[] maximum(a, b)
+  d = f32[] subtract(a, b)  s = f32[] abs(d)  t = f32[] negate(s)  e = f32[] exponential(t)
+  l = f32[] log-plus-one(e)  ROOT r = f32[] add(m, l) }}
+ENTRY e {{ x = {shape} parameter(0)  i = f32[] constant(-inf)
+  ROOT w = {shape} reduce-window(x, i), window={{size={size} pad={pad}}}, to_apply=f }}""")
+    turned = np.flip(x, d) if reverse else x
+    expected = np.logaddexp.accumulate(turned.astype(np.float64), d)
+    expected = np.flip(expected, d) if reverse else expected
+    np.testing.assert_allclose(np.asarray(exe(x)), expected, rtol=1e-5, atol=1e-5)
+    assert x.size == n or "exponential %" not in _scalars(exe.as_text("kernels"))
+
+
+def _scalars(kernels: str) -> str:
+    """The lines that compute no tile."""
+    return "\n".join(line for line in kernels.splitlines() if line.endswith(": f32[]"))
