@@ -192,7 +192,8 @@ def _loops(
     computed = _computed(x, inside)
     while x.opcode in ("bitcast", "reshape"):
         [x] = x.operands
-    lanes = min(whole_rows(computed, vectors, vector, _last(x.shape.dims, length)), length)
+    last, floats = _last(x.shape.dims, length), device.compute.vector_floats
+    lanes = min(whole_rows(computed, vectors, vector, last, floats), length)
     return Loops(sizes[:d], sizes[d:split], sizes[split:], lanes, length)
 
 

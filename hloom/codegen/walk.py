@@ -269,17 +269,17 @@ class Loops:
         split, length = len(sizes), 1
         is_long = device.compute.vector_bytes // 4
         is_row = gathers_rows(body, sizes, vector, device)
-        if is_row or joins_apart(body.instructions, sizes, vectors, vector):
+        floats = device.compute.vector_floats
+        if is_row or joins_apart(body.instructions, sizes, vectors, vector, floats):
             is_long = min(is_long, sizes[-1])
         elif row := interleaved_row(body.instructions, sizes, vector):
             is_long = min(is_long, row)
         while split > (rows or 0) and length < is_long:
             split -= 1
             length *= sizes[split]
-        lanes = min(whole_rows(body.instructions, vectors, vector, sizes[split:]), length)
-        in_halves = vector > device.compute.vector_floats and any(
-            x.opcode in MASKED for x in body.instructions
-        )
+        whole = whole_rows(body.instructions, vectors, vector, sizes[split:], floats)
+        lanes = min(whole, length)
+        in_halves = vector > floats and any(x.opcode in MASKED for x in body.instructions)
         if in_halves and lanes == length == max(sizes[split:], default=0):
             lanes = 1 << (lanes.bit_length() - 1)
         outer, inner = sizes[:split], sizes[split:]

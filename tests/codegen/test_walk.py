@@ -19,4 +19,4 @@ def test_indices_put_together_are_no_operations_of_a_tile() -> None:
     text += "  sum1 = f32[5,14,14] add(g0, g1)\n"
     text += "".join(f"  sum{k} = f32[5,14,14] add(sum{k - 1}, g{k})\n" for k in range(2, 6))
     body = parse_module(text.replace("  sum5", "  ROOT sum5") + "}").entry.instructions
-    assert whole_rows(body, 1, 8, (14, 14)) == 56
+    assert whole_rows(body, 1, 8, (14, 14), 8) == 56
