@@ -227,6 +227,9 @@ class _Counter:
         if opcode in ("load", "store", "gather", "scatter") and op.operands[0] in self.buffers:
             tile = op.operands[2] if opcode in ("store", "scatter") else op.result
             self.moved_bytes += self.times * prod(tile.shape) * _width(tile.dtype)
+        if opcode == "prefetch":
+            own.add("loads", 1, self.costs.load_cycles)
+            return
         if opcode in ("load", "store"):
             self._moved(op, own)
             return

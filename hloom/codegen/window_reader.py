@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hloom.codegen.affine import ZERO, Affine, constant, linear
 from hloom.codegen.blocked_fold import DEEP_RUN, FEW_RUN, blocked_loop, chain_of, sum_restart
+from hloom.codegen.lines_ahead import lines_ahead
 from hloom.codegen.window_rows import WindowAxis, WindowRows
 from hloom.kernel.kernel import Value
 
@@ -30,6 +31,8 @@ class RowsOfWindow:
 
     buffer: Value
     offsets: list[Affine]
+    number: Affine
+    """Of the tile, among those of its step."""
     seen: tuple[Affine, Affine] | None
     """Between which places of the window, along the outermost dimension that is walked in one go,
     rows see the image; None: all."""
@@ -42,7 +45,7 @@ class WindowReader:
         self.packer, self.rows = packer, rows
         self.e, self.b, self.p, self.tiling = packer.e, packer.b, packer.p, packer.tiling
         self.first_line, self.elements, self.copy = ZERO, 0, 0
-        self.lines = ZERO
+        self.lines = self.first_tile = ZERO
         self.buffer: Value | None = None
 
     # -- the memory that is read
@@ -58,6 +61,7 @@ class WindowReader:
         """What tiles of rows from `first` to `last` need: copied where it must be, or a memory for
         what `begin_part` copies."""
         rows, p, height = self.rows, self.p, self.tiling.height
+        self.first_tile = first
         if rows.stands:
             self.buffer = self.e.sources[rows.array].buffer
             return
@@ -217,7 +221,10 @@ class WindowReader:
             offset = linear((image, *at), rows.strides)
             offset = offset.plus(self.first_line.times(-rows.line))
             offsets.append(self._known(self.packer.clamped(offset, constant(self._last_start()))))
-        return RowsOfWindow(buffer, offsets, self._seen(digits[0], digits[-1]))
+        # The last tile is moved back, and counts as the one before it.
+        number = self.e.indices.quotient(m, self.tiling.height).plus(self.first_tile.times(-1))
+        number = self.e.indices.scalar(self.e.scalar(number), 0, self.tiling.row_tiles - 1)
+        return RowsOfWindow(buffer, offsets, number, self._seen(digits[0], digits[-1]))
 
     def _seen(self, first: list[Affine], last: list[Affine]) -> tuple[Affine, Affine] | None:
         """`RowsOfWindow.seen` of rows from `first` to `last`: all where they are of several
@@ -273,13 +280,18 @@ class WindowReader:
         restart = sum_restart(e, [acc])
         few = self.tiling.leaves_registers(acc.dtype, e.device)
         run = FEW_RUN if few else DEEP_RUN
+        ask = lines_ahead(e, p, self.tiling, self.packer.depth, panels, base, a.number)
 
         def inner(
-            length: int, upper: Value | None, at: Affine, b_at: Affine, total: Value
+            length: int, upper: Value | None, at: Affine, number: Affine, total: Value
         ) -> Value:
+            """The products of a run of K, of which `number` elements of the part come before."""
+            b_at = base.plus(number.times(across))
             starts = [self._known(x.plus(at)) for x in a.offsets]
 
             def step(x: Affine, now: Value) -> tuple[Value, ...]:
+                if ask is not None:
+                    ask(number.plus(x))
                 return (self._step(a.buffer, starts, x, panels, b_at, across, now),)
 
             [total] = blocked_loop(e, length, (total,), step, restart, run=run, upper=upper)
@@ -288,7 +300,7 @@ class WindowReader:
         if split == first:
             upper, longest = self._length(part, self.packer.depth)
             at = before.plus(part.low.times(steps[first]))
-            return inner(longest, upper, at, base, acc)
+            return inner(longest, upper, at, ZERO, acc)
         length = self.packer.depth
         sizes = p.depths[split + 1 : first]
         for size in (self.tiling.piece, *sizes):
@@ -308,7 +320,7 @@ class WindowReader:
             at = at.plus(linear(rest, steps[split + 1 :]))
             if a.seen is not None:
                 o = linear((number, *rest), [prod(sizes[d:]) for d in range(len(sizes) + 1)])
-            return (inner(length, None, at, base.plus(o.times(length * across)), total),)
+            return (inner(length, None, at, o.times(length), total),)
 
         chain = chain_of(length, run=run)
         [acc] = blocked_loop(e, count, (acc,), outer, restart, chain=chain, run=run, upper=upper)

@@ -155,6 +155,9 @@ class _Runner:
             pattern = self.patterns[op] = pattern.reshape(-1)
         return starts[:, None] + pattern
 
+    def nothing(self, op: Op, at: _Lanes) -> None:
+        """A prefetch changes nothing, wherever its line is."""
+
     def read(self, op: Op, at: _Lanes) -> None:
         tile = op.result.shape
         memory: Memory = at.get(op.operands[0])
@@ -251,6 +254,7 @@ _ANCHORED = {
     "gather": _Runner.read,
     "if": _Runner.if_,
     "load": _Runner.read,
+    "prefetch": _Runner.nothing,
     "scatter": _Runner.write,
     "store": _Runner.write,
     "while": _Runner.while_,

@@ -245,6 +245,10 @@ class KernelBuilder:
         attrs = {"strides": strides, "nontemporal": nontemporal}
         self.anchored("store", operands, (), attrs)
 
+    def prefetch(self, buffer: Value, offset: Value) -> None:
+        """Asks for the line of memory at an offset, which may be outside of the buffer."""
+        self.anchored("prefetch", (buffer, offset), ())
+
     def gather(
         self,
         buffer: Value,

@@ -218,6 +218,7 @@ def op_rules() -> dict[str, OpRule]:
         "load": OpRule(2, 4),
         "store": OpRule(3, 4),
         "gather": OpRule(2, 4),
+        "prefetch": OpRule(2, 2),
         "scatter": OpRule(3, 4),
         "for": OpRule(2, None, 1),
         "while": OpRule(0, None, 2),

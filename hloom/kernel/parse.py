@@ -17,7 +17,7 @@ from hloom.types.syntax import OffsetError
 
 DEEPEST: Final = 64
 """How deep blocks may nest in text; real kernels have about ten loops."""
-READS: Final = frozenset(["load", "gather"])
+READS: Final = frozenset(["load", "gather", "prefetch"])
 WRITES: Final = frozenset(["store", "scatter"])
 
 

@@ -227,6 +227,7 @@ _SPECIAL = {
     "constant": (0, _constant),
     "gather": (2, _read),
     "load": (2, _read),
+    "prefetch": (2, _read),
     "scatter": (3, _write),
     "store": (3, _write),
 }

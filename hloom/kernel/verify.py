@@ -26,7 +26,7 @@ from hloom.kernel.text import op_line
 from hloom.kernel.verify_ops import RULES, SCALAR_INDEX, BrokenRule
 
 ROLES = frozenset(["in", "out", "part", "inout"])
-BUFFER_OPS = frozenset(["load", "store", "gather", "scatter"])
+BUFFER_OPS = frozenset(["load", "store", "gather", "scatter", "prefetch"])
 _CONDITION = TileType(PRED)
 _TYPE_OF_KIND = {"int": int, "word": str, "flag": bool, "ints": tuple}
 
@@ -242,7 +242,7 @@ class _Verifier:
 _ATTRIBUTE = "kernel-attribute"
 _NONE: frozenset[str] = frozenset()
 _OWN = {"constant": frozenset(["value"]), "for": frozenset(["step"])}
-_NO_RESULT = frozenset(["store", "scatter"])
+_NO_RESULT = frozenset(["store", "scatter", "prefetch"])
 _CONTROL = {"for": _Verifier.for_, "while": _Verifier.while_, "if": _Verifier.if_}
 
 

@@ -296,10 +296,15 @@ def _require_buffer(op: Op, value_dtype: DType | None = None) -> None:
         raise BrokenRule(f"a tile of {value_dtype} does not go to a {buffer}", "kernel-memory")
 
 
-def _require_strides(op: Op, shape: tuple[int, ...]) -> None:
-    offset, strides = op.operands[1].type, op.attrs["strides"]
+def _require_offset(op: Op) -> None:
+    offset = op.operands[1].type
     if offset != SCALAR_INDEX:
         raise BrokenRule(f"the offset is {offset}, not {SCALAR_INDEX}", "kernel-offset")
+
+
+def _require_strides(op: Op, shape: tuple[int, ...]) -> None:
+    strides = op.attrs["strides"]
+    _require_offset(op)
     if len(strides) != len(shape):
         raise BrokenRule(f"{len(strides)} strides for {len(shape)} axes", "kernel-strides")
 
@@ -339,6 +344,10 @@ def _gather(op: Op) -> Type:
     return _read(op, _require_offsets(op))
 
 
+def _prefetch(op: Op) -> None:
+    _require_offset(op)
+
+
 def _store(op: Op) -> None:
     value = op.operands[2]
     _require_buffer(op, value.dtype)
@@ -371,6 +380,7 @@ RULES: dict[str, Callable[[Op], Type | None]] = {
     "gather": _gather,
     "iota": _iota,
     "load": _load,
+    "prefetch": _prefetch,
     "reduce": _reduce,
     "reduce-precision": _reduce_precision,
     "reshape": _reshape,

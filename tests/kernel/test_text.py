@@ -63,6 +63,7 @@ def built() -> Kernel:
     joined = b.convert(b.concatenate(parts, 0), F32)
     z = b.binary("complex", joined, joined, C64)
     z = b.binary("add", z, b.constant(C64, complex(1.5, -math.inf), (8,)))
+    b.prefetch(x, b.index(-300))
     b.scatter(out, offsets, z)
     b.alloc(S8, 12)
     return b.finish()

@@ -356,4 +356,16 @@ def alloc(low: KernelLowering, op: Op) -> Rows:
     return [low.e.alloca(max(1, size), 64)]
 
 
-MEMORY: dict[str, Handler] = {"alloc": alloc, "load": load, "store": store}
+def prefetch(low: KernelLowering, op: Op) -> Rows:
+    """Asks for the line of memory at an offset."""
+    buffer, offset = op.operands
+    low.e.prefetch(address(low, buffer, offset))
+    return []
+
+
+MEMORY: dict[str, Handler] = {
+    "alloc": alloc,
+    "load": load,
+    "prefetch": prefetch,
+    "store": store,
+}
