@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, dataclass_transform
@@ -41,6 +42,27 @@ class PassResult:
         return PassResult(bool(fired) and fired.total() > 0, fired)
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What tells most passes that they have nothing to do in a module."""
+
+    opcodes: AbstractSet[str]
+    has_unread: bool
+    """Whether an instruction is read by none and is no root."""
+
+    @staticmethod
+    def of(module: Module) -> Contents:
+        opcodes: set[str] = set()
+        has_unread = False
+        for c in module.computations:
+            root = c._root
+            for i in c.instructions:
+                opcodes.add(i.opcode)
+                if not i.users and i is not root:
+                    has_unread = True
+        return Contents(opcodes, has_unread)
+
+
 @dataclass(frozen=True)
 class Pass(ABC):
     """Fields are the options of the pass; `run` changes the module and says what it did.
@@ -56,6 +78,8 @@ class Pass(ABC):
     needs: ClassVar[tuple[Fact, ...]] = ()
     gives: ClassVar[tuple[Fact, ...]] = ()
     breaks: ClassVar[tuple[Fact, ...]] = ()
+    opcodes: ClassVar[AbstractSet[str] | None] = None
+    """A module without instructions of any of these stays as it is; None: the pass is to be run."""
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -67,6 +91,11 @@ class Pass(ABC):
     def claims(self) -> Claims:
         """What it needs, gives and breaks with these options."""
         return Claims(self.needs, self.gives, self.breaks)
+
+    def is_for(self, contents: Contents) -> bool:
+        """Whether there is anything for it to do in such a module, as far as that tells: a small
+        program goes through ninety passes, most of them for what it does not have."""
+        return self.opcodes is None or not self.opcodes.isdisjoint(contents.opcodes)
 
     @abstractmethod
     def run(
@@ -118,6 +147,9 @@ class RewritePass(Pass):
     def active_rules(self) -> tuple[Rule, ...]:
         """The rules in use; a pass with options may choose among them."""
         return self.rules
+
+    def is_for(self, contents: Contents) -> bool:
+        return contents.has_unread or not contents.opcodes.isdisjoint(_table_of(self).by_opcode)
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS

@@ -16,7 +16,7 @@ from hloom.ir.module import Module
 from hloom.ir.text.options import PrintOptions
 from hloom.ir.text.show import show_module
 from hloom.passes.facts import Claims, Fact, KnownFacts, needed_before
-from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, checked_option
+from hloom.passes.pass_ import ALL_THREADS, Contents, Pass, PassResult, checked_option
 from hloom.rewrite.driver import Trace
 
 
@@ -209,6 +209,8 @@ class PipelineRun:
     steps: int = 0
     count: int | None = None
     """Instructions of the module, where they have been counted since it changed."""
+    contents: Contents | None = None
+    """What is in it, likewise."""
 
     def pipeline(self, p: Pipeline, module: Module) -> PassResult:
         total = PassResult()
@@ -256,6 +258,8 @@ class PipelineRun:
         try:
             if is_fixed_point:
                 result = self.fixed_point(cast(FixedPoint, p), module)
+            elif not p.is_for(self.contents_of(module)):
+                result = PassResult()
             else:
                 result = p.run(module, trace=self.trace, threads=options.threads)
         except Exception as error:
@@ -272,7 +276,10 @@ class PipelineRun:
         if options.check_facts:
             self.check_facts(p, after)
         # Counted anew only after a change: modules have hundreds of computations.
-        self.count = after.instruction_count if result.changed else count
+        if result.changed:
+            self.count, self.contents = after.instruction_count, None
+        else:
+            self.count = count
         self.records.append(
             PassRecord(
                 ".".join(self.path),
@@ -289,6 +296,12 @@ class PipelineRun:
         )
         return result
 
+    def contents_of(self, module: Module) -> Contents:
+        """What is in the module, which is looked at again after each change."""
+        if self.contents is None:
+            self.contents = Contents.of(module)
+        return self.contents
+
     def fixed_point(self, p: FixedPoint, module: Module) -> PassResult:
         options, name = self.options, title_of(p)
         total, last = PassResult(), Counter[str]()
@@ -301,6 +314,8 @@ class PipelineRun:
                 result = self.pipeline(cast(Pipeline, p.inner), module)
             else:
                 result = p.inner.run(module, trace=self.trace, threads=options.threads)
+                if result.changed:
+                    self.contents = None
             last = result.fired
             total.fired += last
             if result.module is not None:

@@ -6,9 +6,10 @@ import pytest
 
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.ir.text import parse_module
-from hloom.passes import FixedPoint, Pass, PassResult, Pipeline, PipelineOptions, pass_named
+from hloom.passes import PASSES, FixedPoint, Pass, PassResult, Pipeline, PipelineOptions, pass_named
 from hloom.passes.facts import fact, no_dead_code
-from hloom.passes.pipeline import PassError
+from hloom.passes.pass_ import Contents
+from hloom.passes.pipeline import PassError, module_hash
 
 TEXT = """
 HloModule m
@@ -296,3 +297,32 @@ def test_unknown_passes_and_options_are_named():
         pass_named("dec")
     with pytest.raises(UsageError, match="has no option 'speed'"):
         pass_named("dce", speed=1)
+
+
+def test_a_pass_for_what_a_module_does_not_have_is_not_run():
+    class Adds(Pass):
+        name = "adds"
+
+        def run(self, module, *, trace=None, threads=frozenset()):
+            e = module.entry
+            e.root = e.add("tuple", e.add("sine", e.parameters[0]), e.root.operands[1])
+            return PassResult(True)
+
+    class OnSines(Boaster):
+        name = "on-sines"
+        opcodes = frozenset(["sine"])
+
+    pipeline = Pipeline("p", (OnSines(), Adds(), OnSines()))
+    _, records = pipeline.run_recorded(module(), PipelineOptions())
+    assert [r.changed for r in records] == [False, True, True]
+
+
+@pytest.mark.parametrize("text", [TEXT, "HloModule m\nENTRY e { ROOT c = s32[] constant(1) }"])
+def test_passes_leave_alone_what_they_are_said_not_to_be_for(text):
+    for name in sorted(PASSES):
+        m = parse_module(text)
+        p = pass_named(name)
+        if not p.is_for(Contents.of(m)):
+            before = module_hash(m)
+            result = p.run(m)
+            assert not result.changed and module_hash(m) == before, name

@@ -142,10 +142,10 @@ def test_what_cannot_run_is_refused_without_a_warning():
 
 def test_a_fault_is_told_where_the_program_is_then_refused_for_another_reason(monkeypatch):
     monkeypatch.setattr(PASSES["algsimp"], "run", raising(StopIteration("no dimension")))
-    asked = 'x = f32[4] parameter(0) ROOT r = f32[4] custom-call(x), custom_call_target="nobody"'
+    asked = 'y = f32[4] add(x, x) ROOT r = f32[4] custom-call(y), custom_call_target="nobody"'
     told = pytest.warns(CompilerFaultWarning, match="pass algsimp")
     with told, pytest.raises(HloError, match="No registered implementation"):
-        hloom.compile(f"HloModule asked\nENTRY e {{ {asked} }}")
+        hloom.compile(f"HloModule asked\nENTRY e {{ x = f32[4] parameter(0) {asked} }}")
 
 
 def test_a_degraded_program_is_not_kept(monkeypatch, tmp_path):

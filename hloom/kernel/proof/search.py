@@ -143,14 +143,15 @@ def least(
     seen = {y.key() for _, y in open_}
     best = max([low for low, _ in open_])
     facts += [fact for s in inside for fact in s.facts]
-    queue: list[
-        tuple[int, int, int, Linear]
-    ] = []  # less the bound, less the place: of equals the last
+    by_symbol = _by_symbol(facts)
+    # Less the bound, less the place: of equals the last.
+    queue: list[tuple[int, int, int, Linear]] = []
     for number in range(len(open_) + tried):
         if (enough is not None and best >= enough) or (number >= len(open_) and not queue):
             break
         low, current = open_[number] if number < len(open_) else heappop(queue)[2:]
-        for fact in [*facts, *[fact for s in current.terms for fact in s.facts]]:
+        mine = [fact for s in current.terms if s not in inside for fact in s.facts]
+        for fact in (*_sharing(current, by_symbol), *mine):
             lower = _without(current, low, fact)
             if lower is None:
                 continue
@@ -197,6 +198,29 @@ def multiples(x: Linear) -> list[int]:
     return list(divisors)[:MOST_MULTIPLES]
 
 
+BySymbol = dict[Symbol, list[tuple[int, int, Linear]]]
+"""Of each symbol its coefficient in every fact that has it, with the place of the fact."""
+
+
+def _by_symbol(facts: list[Linear]) -> BySymbol:
+    by_symbol: BySymbol = {}
+    for place, fact in enumerate({id(fact): fact for fact in facts}.values()):
+        for s, f in fact.terms.items():
+            by_symbol.setdefault(s, []).append((place, f, fact))
+    return by_symbol
+
+
+def _sharing(x: Linear, by_symbol: BySymbol) -> list[Linear]:
+    """The facts of which a multiple rids `x` of a symbol, in their order: one in five."""
+    facts = {
+        place: fact
+        for s, c in x.terms.items()
+        for place, f, fact in by_symbol.get(s, ())
+        if c * f > 0 and c % f == 0
+    }
+    return [facts[place] for place in sorted(facts)]
+
+
 def _exchanged(x: Linear, zero: Linear) -> Linear | None:
     """`x` with a multiple of what is zero added that rids it of the dividend of a division."""
     s, f = next(iter(zero.terms.items()))
@@ -212,15 +236,18 @@ def _without(x: Linear, low: int, fact: Linear) -> tuple[int, int] | None:
     """
     best: tuple[int, int] | None = None
     last = 0
-    terms = x.terms
-    for s, f in fact.terms.items():
+    terms, others = x.terms, fact.terms
+    for s, f in others.items():
         c = terms.get(s, 0)
         if c * f <= 0 or c % f or c // f == last:
             continue
         last = c // f  # most symbols ask for the same multiple
         bound = low - last * fact.const
-        for t, g in fact.terms.items():  # no other symbol counts for more or less than in `x`
-            before = terms.get(t, 0)
+        for t, g in others.items():  # no other symbol counts for more or less than in `x`
+            before = terms.get(t)
+            if before is None:
+                bound -= last * g * (t.high if g > 0 else t.low)
+                continue
             after = before - last * g
             bound += after * (t.low if after > 0 else t.high)
             bound -= before * (t.low if before > 0 else t.high)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.passes.expand.expansion import Expander, Expansion
-from hloom.passes.pass_ import ALL_THREADS, PassResult, register
+from hloom.passes.pass_ import ALL_THREADS, Contents, PassResult, register
 from hloom.rewrite.driver import Trace
 from hloom.types.shape import Shape, tuple_shape
 
@@ -43,6 +43,9 @@ class BufferRemover(Expander):
 
     name = "buffer-remover"
     opcodes = frozenset(["custom-call"])
+
+    def is_for(self, contents: Contents) -> bool:
+        return True  # types and the layout of the entry may name buffers, too
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS

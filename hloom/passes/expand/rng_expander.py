@@ -162,6 +162,7 @@ class RngExpander(Pass):
     """
 
     name = "rng-expander"
+    opcodes = frozenset(["rng"])
     gives = (without("rng"),)
 
     def run(

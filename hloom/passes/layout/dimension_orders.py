@@ -8,10 +8,12 @@ another it is, -1 where it is none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 Order = tuple[int, ...]
 Table = tuple[int, ...]
+MOST_REMEMBERED = 1000
+"""Answers: a program asks for the same few orders and shapes thousands of times."""
 
 
 @cache
@@ -20,6 +22,7 @@ def identity(rank: int) -> Order:
     return tuple(range(rank))
 
 
+@lru_cache(MOST_REMEMBERED)
 def mapped(order: Order, table: Table | None, rank: int) -> Order:
     """The order of another value of this rank that goes with an order of this one.
 
@@ -43,16 +46,20 @@ def inverse(order: Sequence[int]) -> Order:
     return tuple(places)
 
 
-def large(dims: Sequence[int]) -> int:
+@lru_cache(MOST_REMEMBERED)
+def large(dims: tuple[int, ...]) -> int:
     """The dimensions of more than one element, as a bit mask: only they lie in an order."""
     return sum(1 << d for d, size in enumerate(dims) if size != 1)
 
 
+@lru_cache(MOST_REMEMBERED)
+def _differ(a: Order, b: Order, mask: int) -> bool:
+    return [d for d in a if mask >> d & 1] != [d for d in b if mask >> d & 1]
+
+
 def differs(a: Order, b: Order, mask: int) -> bool:
     """Whether elements lie in another order, dimensions outside the mask apart."""
-    if a == b:
-        return False
-    return [d for d in a if mask >> d & 1] != [d for d in b if mask >> d & 1]
+    return a != b and _differ(a, b, mask)
 
 
 def without_ones(before: Sequence[int], after: Sequence[int]) -> Table | None:

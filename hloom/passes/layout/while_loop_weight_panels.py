@@ -39,6 +39,7 @@ class WhileLoopWeightPanels(Pass):
     in every step."""
 
     name = "while-loop-weight-panels"
+    opcodes = frozenset(["while"])
 
     matrix_of: Callable[[Instruction], Matrix | None] | None = None
     """What an instruction packs at every call; None: the second operand of a dot that has one

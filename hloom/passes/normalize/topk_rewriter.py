@@ -105,6 +105,7 @@ class TopkRewriter(ComputationPass):
     """Write a sort of which only the first elements are sliced out as topk."""
 
     name = "topk-rewriter"
+    opcodes = frozenset(["sort"])
     breaks = (no_dead_code,)
 
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:

@@ -38,6 +38,7 @@ class WhileLoopConstantSinking(ComputationPass):
     """Write constants that a loop carries into its body and condition."""
 
     name = "while-loop-constant-sinking"
+    opcodes = frozenset(["while"])
     needs = (loops_own_bodies,)
     callers_first = True
 

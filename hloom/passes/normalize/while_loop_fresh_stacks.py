@@ -38,6 +38,7 @@ class WhileLoopFreshStacks(ComputationPass):
     """Leave out filling what a loop writes whole."""
 
     name = "while-loop-fresh-stacks"
+    opcodes = frozenset(["while"])
     needs = (loops_own_bodies,)
 
     least_bytes: int = 1024

@@ -146,6 +146,7 @@ class WhileLoopInvariantCodeMotion(ComputationPass):
     """Compute before a loop what its body computes from values that never change."""
 
     name = "while-loop-invariant-code-motion"
+    opcodes = frozenset(["while"])
     needs = (loops_own_bodies,)
 
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:

@@ -44,6 +44,7 @@ class WhileLoopProductMotion(ComputationPass):
     """Make products of all steps of a loop at once, before or after it."""
 
     name = "while-loop-product-motion"
+    opcodes = frozenset(["while"])
     needs = (loops_own_bodies,)
     breaks = (canonical_dots,)
 

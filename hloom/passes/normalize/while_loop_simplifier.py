@@ -104,6 +104,7 @@ class WhileLoopSimplifier(ComputationPass):
     """Remove loops of no or one iteration, and reads of unchanged and duplicate state."""
 
     name = "while-loop-simplifier"
+    opcodes = frozenset(["while"])
     needs = (loops_own_bodies,)
 
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:

@@ -39,6 +39,7 @@ class WhileLoopStateSplitting(ComputationPass):
     """Carry the parts of small stacks instead of the stacks."""
 
     name = "while-loop-state-splitting"
+    opcodes = frozenset(["while"])
     needs = (loops_own_bodies,)
 
     most_parts: int = 4

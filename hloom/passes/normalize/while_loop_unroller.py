@@ -46,6 +46,7 @@ class WhileLoopUnroller(Pass):
     """Write out loops of few steps that compute arrays element by element."""
 
     name = "while-loop-unroller"
+    opcodes = frozenset(["while"])
     needs = (loops_own_bodies,)
     breaks = (no_dead_code,)
 
