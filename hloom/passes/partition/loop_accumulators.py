@@ -10,6 +10,7 @@ What adds to the state may have gone through operations that are linear too (`_L
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,10 +19,11 @@ from hloom.analysis.trip_count import trip_count
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import CONTRACTS
-from hloom.passes.partition.assignment import Loops
+from hloom.passes.partition.assignment import PRODUCTS, Loops
 from hloom.passes.partition.factor_axes import pulled, pushed, settled
 from hloom.passes.partition.reshard_plan import plan
 from hloom.passes.partition.tiling import Axes, Tiling
+from hloom.passes.partition.work_price import multiply_bytes
 from hloom.passes.sharding.factors import Kind, factors
 
 if TYPE_CHECKING:
@@ -47,8 +49,31 @@ def accumulated(walk: Walk, loop: Instruction, state: Sequence[Tiling]) -> list[
         axes = tuple(sorted(_summed_axes(walk, add) - t.used - walk.region))
         own = Tiling(t.dims, axes, "add")
         if axes and plan(walk.b.array(add.shape), own, t)[0] < steps * _bytes_each(walk, add, own):
-            tilings[k] = own
+            tilings[k] = _widened(walk, add, own, steps)
     return tilings
+
+
+def _widened(walk: Walk, add: Instruction, own: Tiling, steps: int) -> Tiling:
+    """In parts along axes, too, along which devices would all multiply the same, where the work
+    that this saves is more than putting more parts together."""
+    more, work, is_even = {a for a in walk.of.cutting if a not in own.used | walk.region}, 0.0, True
+    terms = [x for x in _terms(add) if x.opcode in PRODUCTS]
+    for x in terms:
+        more -= {
+            a for y in x.operands for t in walk.of.tilings(y.sharding, y.shape) if t for a in t.used
+        }
+    for x in terms:
+        work += _work(x) / walk.mesh.count(tuple(own.used))
+        sizes = Loops.of(x).sizes
+        cut = _cuts(walk, x).items()
+        is_even &= any(sizes[k] % walk.mesh.count((*axes, *more)) == 0 for k, axes in cut)
+    if not more or not terms or not is_even:
+        return own
+    wide = Tiling(own.dims, tuple(sorted({*own.partial, *more})), own.reduction)
+    array, whole = walk.b.array(add.shape), own.whole()
+    saved = steps * work * (1 - 1 / walk.mesh.count(tuple(more))) * multiply_bytes()
+    is_less = plan(array, wide, whole)[0] - plan(array, own, whole)[0] < saved
+    return wide if is_less else own
 
 
 def mark_partial(walk: Walk, parameter: Instruction, tilings: Sequence[Tiling]) -> None:
@@ -147,7 +172,8 @@ def _cuts(walk: Walk, x: Instruction) -> dict[int, Axes]:
 
 
 def _bytes_each(walk: Walk, add: Instruction, own: Tiling) -> float:
-    """What a step would receive otherwise: sums, or what they are sums of."""
+    """What a step would receive otherwise: sums, or what they are sums of, of which all devices
+    would then make the same."""
     total = 0.0
     for x in _terms(add):
         summed = {a for axes in _cuts(walk, x).values() for a in axes} & set(own.partial)
@@ -160,8 +186,15 @@ def _bytes_each(walk: Walk, add: Instruction, own: Tiling) -> float:
             if t is not None:
                 kept = Tiling(t.dims).without(frozenset(summed))
                 operands += plan(walk.b.array(operand.shape), t, kept)[0]
-        total += min(as_sum, operands)
+        repeated = _work(x) / walk.mesh.count(sum(own.dims, ())) if x.opcode in PRODUCTS else 0.0
+        repeated *= (1 - 1 / walk.mesh.count(tuple(summed))) * multiply_bytes()
+        total += min(as_sum, operands + repeated)
     return total
+
+
+def _work(x: Instruction) -> float:
+    """The multiplications of a product."""
+    return math.prod(Loops.of(x).sizes)
 
 
 def linked(walk: Walk, i: Instruction) -> TiledValue | None:
