@@ -64,6 +64,7 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.rng_expander": "SEED _WORDS",
     "passes.expand.tree_reduction_rewriter": "WANTED MOST",
     "passes.fuse.group": "MOST_BEHIND",
+    "passes.fuse.overwritten": "SHARE MOST_READERS MOST_BEHIND",
     "passes.fuse.merge": "MOST_RESULTS MOST_READERS MOST_OPEN",
     "passes.fuse.order": "BUDGET",
     "passes.layout.joined_dimensions": "MOST",

@@ -14,6 +14,7 @@ from hloom.device.costs import Costs
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse import cost
 from hloom.passes.fuse.cost import Account
+from hloom.passes.fuse.overwritten import reads_of_next, updates_several
 from hloom.types.sizes import top_bytes
 
 COSTS = Costs()
@@ -147,7 +148,7 @@ class FusionGroup:
             return TOO_MANY
         if p.opcode in INDEX_MAPS and moves_behind(p, self.moves) >= limits.moves:
             return DEEP
-        if self._reads_overwritten(p):
+        if updates_several(p, self.roots) or reads_of_next(p, self.roots):
             return OVERWRITTEN
         if len(form.accesses) > limits.operands:
             new = sum(x not in form.accesses for x in p.operands) - 1
@@ -155,14 +156,6 @@ class FusionGroup:
             if new > 0 and len(form.inputs()) + new > most:
                 return OPERANDS
         return self._too_dear(p, limits)
-
-    def _reads_overwritten(self, p: Instruction) -> bool:
-        """Whether an elementwise producer is computed of several places of an array that the kernel
-        updates in place: each would be an array of its own, where the producer is one."""
-        updated = {r.operands[0] for r in self.roots if r.opcode == "dynamic-update-slice"}
-        if not updated or p.opcode not in POINTWISE or p.opcode in INDEX_MAPS:
-            return False
-        return any(len(places_read(p, x)) > 1 for x in updated)
 
     def _too_dear(self, p: Instruction, limits: Limits) -> str | None:
         form, kind = self.form, self.form.kind
@@ -336,27 +329,6 @@ def count_moves(p: Instruction, moves: dict[Instruction, int]) -> int:
     if count:
         moves[p] = count
     return count
-
-
-def places_read(p: Instruction, x: Instruction) -> set[Instruction]:
-    """The slices and other views of `x` that lead to `p` by elementwise operations; of those that
-    are near."""
-    while x.opcode in RENAMES:
-        x = x.operands[0]
-    views: set[Instruction] = set()
-    seen, stack = {p}, [p]
-    while stack and len(seen) < MOST_BEHIND:
-        y = stack.pop()
-        for z in y.operands:
-            below = z
-            while below.opcode in RENAMES:
-                below = below.operands[0]
-            if below is x and y.opcode in INDEX_MAPS and y.opcode not in RENAMES:
-                views.add(y)
-            if z not in seen and z.opcode in POINTWISE:
-                seen.add(z)
-                stack.append(z)
-    return views
 
 
 def is_epilogue(p: Instruction) -> bool:
