@@ -15,87 +15,26 @@ with equal values and read once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 
 from hloom.analysis.attention import attention_pattern
 from hloom.analysis.attention_form import AttentionForm, attention_form
 from hloom.analysis.indexing import IndexMap
 from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.attention_tiling import AttentionTiling
 from hloom.codegen.elements import Elements, Index
 from hloom.codegen.epilogue import index_steps
 from hloom.codegen.gemm import Finish
 from hloom.codegen.gemm_pack import Packer, Part
-from hloom.codegen.gemm_tiling import GemmTiling, share_bytes, sum_registers
+from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product, dot_product
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.device.device import Device
-from hloom.kernel.kernel import SCRATCH_BYTES, Value
+from hloom.ir.instruction import Instruction
+from hloom.kernel.kernel import Value
 from hloom.types.dtype import dtype
 
 F32 = dtype("f32")
-KEYS_SHARE = 2**-12
-"""Keys of a block, for each byte of the second-level cache: scores of a tile of rows and both
-packed blocks stay there."""
-# Rows of a step: few enough for all threads to have steps, enough to pay for the packing.
-MOST_ROWS, LEAST_ROWS = 192, 48
-STEPS_PER_UNIT = 4
-TILE_ROWS = 6
-
-
-@dataclass(frozen=True)
-class AttentionTiling:
-    """Sizes of the blocks of one attention kernel."""
-
-    height: int
-    lanes: int
-    vectors: int
-    panels: int
-    """Tiles of keys in a block."""
-    row_tiles: int
-    """Tiles of rows in a step."""
-    chunks: int
-
-    @staticmethod
-    def of(form: AttentionForm, device: Device) -> AttentionTiling:
-        """The tiling for a machine with such vectors."""
-        lanes = device.compute.vector_bytes // 4
-        vectors = max(sum_registers(device) // TILE_ROWS, 1)
-        height = min(TILE_ROWS, form.rows)
-        tiles = -(-form.rows // height)
-        steps = -(-STEPS_PER_UNIT * device.compute.units // form.batch)
-        per_step = min(max(-(-form.rows // steps), LEAST_ROWS), MOST_ROWS)
-        row_tiles = min(tiles, -(-per_step // height))
-        panels = max(1, min(share_bytes(device, KEYS_SHARE), form.keys) // (vectors * lanes))
-        while True:
-            chunks = -(-tiles // row_tiles)
-            row_tiles = -(-tiles // chunks)
-            tiling = AttentionTiling(height, lanes, vectors, panels, row_tiles, chunks)
-            if tiling.scratch_bytes(form) <= SCRATCH_BYTES:
-                return tiling
-            if row_tiles * height > tiling.block:
-                row_tiles = row_tiles * 3 // 4
-            else:
-                panels = max(panels // 2, 1)
-
-    def scratch_bytes(self, form: AttentionForm) -> int:
-        """What the buffers of a step take, or a little less than this."""
-        rows, width = self.row_tiles * self.height, self.width
-        column_tiles = -(-form.columns // width)
-        kept_floats = rows * (form.depth + column_tiles * width + 2)
-        scores = self.height * (2 * width + self.block + 1)
-        packed = self.panels * (form.depth + 1) + column_tiles * (min(self.block, form.keys) + 1)
-        return 4 * (kept_floats + scores + packed * width)
-
-    @property
-    def width(self) -> int:
-        """Keys or columns of a tile."""
-        return self.lanes * self.vectors
-
-    @property
-    def block(self) -> int:
-        """Keys of a block."""
-        return self.panels * self.width
 
 
 def body_attention(body: Body) -> AttentionForm | None:
@@ -114,11 +53,25 @@ def body_attention(body: Body) -> AttentionForm | None:
 
 def attention_kernel(body: Body, form: AttentionForm, device: Device) -> Emitted:
     """The kernel of a body that is an attention."""
-    tiling = AttentionTiling.of(form, device)
+    from hloom.codegen.attention_tiles import TiledAttentionWriter, has_tiles
+
+    is_tiled = has_tiles(body, form, device)
+    tiling = AttentionTiling.of(form, device, is_tiled)
     emitter = KernelEmitter(body, (form.batch, tiling.chunks), device)
-    writer = AttentionWriter(emitter, form, tiling)
-    writer.write()
+    writer = TiledAttentionWriter if is_tiled else AttentionWriter
+    writer(emitter, form, tiling).write()
     return emitter.finish()
+
+
+def products_of(
+    form: AttentionForm, leaves: set[Instruction], device: Device | None
+) -> tuple[Product, Product]:
+    """Queries times keys, and weights times values; with the device's instructions for narrow types
+    where it is given."""
+    return (
+        dot_product(form.of.scores, leaves, form.keys_left, device),
+        dot_product(form.of.output, leaves, form.values_left, device),
+    )
 
 
 class AttentionWriter(Finish):
@@ -130,8 +83,8 @@ class AttentionWriter(Finish):
         super().__init__(emitter, form.of.output)
         self.form, self.tiling = form, tiling
         leaves = {x for x, _ in emitter.body.leaves}
-        self.scores = dot_product(form.of.scores, leaves, swapped=form.keys_left)
-        self.values = dot_product(form.of.output, leaves, swapped=form.values_left)
+        device = emitter.elements.device if tiling.is_tiled else None
+        self.scores, self.values = products_of(form, leaves, device)
         depth = self.scores.depth
         self.keys_packer = self._packer(self.scores, piece=depth)
         self.values_packer = self._packer(self.values, piece=min(tiling.block, form.keys))
@@ -142,7 +95,8 @@ class AttentionWriter(Finish):
         self.row_count = -(-form.rows // tiling.height)
         # Scores of a tile that is moved back begin before those of their block.
         self.score_stride = tiling.width + tiling.block + tiling.lanes
-        self.depth_stride = depth
+        step = self.scores.packing.step
+        self.depth_stride = -(-depth // step) * step
         self.out_stride = self.column_tiles * tiling.width
 
     def _packer(self, p: Product, piece: int) -> Packer:
@@ -163,14 +117,14 @@ class AttentionWriter(Finish):
         last = self.keys_packer.least(self.first.plus(tiling.row_tiles), self.row_count)
         self.count = last.plus(self.first.times(-1))
         rows = tiling.row_tiles * tiling.height
-        self.q = b.alloc(F32, rows * self.depth_stride)
+        self.q = b.alloc(self.scores.a_type, rows * self.depth_stride)
         self.out = b.alloc(F32, rows * self.out_stride)
         self.largest = b.alloc(F32, rows)
         self.total = b.alloc(F32, rows)
         self.s = b.alloc(F32, tiling.height * self.score_stride)
         self.scale = b.alloc(F32, tiling.height)
-        self.k_panels = b.alloc(F32, tiling.panels * self.keys_packer.panel)
-        self.v_panels = b.alloc(F32, self.column_tiles * self.values_packer.panel)
+        self.k_panels = b.alloc(self.scores.b_type, tiling.panels * self.keys_packer.panel)
+        self.v_panels = b.alloc(self.values.b_type, self.column_tiles * self.values_packer.panel)
         self._each_tile(self._begin)
         blocks = -(-form.keys // tiling.block)
 
@@ -208,10 +162,15 @@ class AttentionWriter(Finish):
         def row(r: Affine) -> None:
             def piece(k: Affine) -> None:
                 e.tile = (lanes,) if lanes > 1 else ()
-                value = p.a(e, self.batch, m.plus(r), [k.plus(e.indices.lane(0, lanes, 1))])
+                k_lanes = [k.plus(e.indices.lane(0, lanes, 1))]
+                value = p.packed_a(e, self.batch, m.plus(r), k_lanes)
                 at = tile.times(tiling.height).plus(r).times(self.depth_stride).plus(k)
                 self._put(self.q, at, b.broadcast(value, e.tile))
 
+            if (step := p.packing.step) and self.depth_stride > p.depth:
+                at = tile.times(tiling.height).plus(r).times(self.depth_stride)
+                zeros = b.constant(p.a_type, 0, (step,))
+                self._put(self.q, at.plus(self.depth_stride - step), zeros)
             self.keys_packer.each(ZERO, constant(p.depth), lanes, piece)
             at = tile.times(tiling.height).plus(r)
             self._put(self.largest, at, b.constant(F32, self.form.floor))
@@ -247,7 +206,7 @@ class AttentionWriter(Finish):
             m, _ = self._first_row(tile)
             e.loop(tiles, (), lambda t: (self._score(tile, m, first.plus(t), t, low), ())[1])
             self.keys_packer.each(
-                ZERO, constant(tiling.height), 1, lambda r: self._weigh(tile, r, size)
+                ZERO, constant(tiling.height), 1, lambda r: self._weigh(tile, m, r, low, size)
             )
             e.loop(self.column_tiles, (), lambda j: (self._add_values(tile, j, size), ())[1])
 
@@ -255,7 +214,7 @@ class AttentionWriter(Finish):
 
     def _score(self, tile: Affine, m: Affine, keys: Affine, t: Affine, low: Affine) -> None:
         """The masked scores of a tile of rows and of keys."""
-        e, b, tiling, form = self.e, self.b, self.tiling, self.form
+        e, b, tiling = self.e, self.b, self.tiling
         shape = (tiling.height, self.tile_keys)
         rows = tile.times(tiling.height * self.depth_stride)
         panel = t.times(self.keys_packer.panel)
@@ -272,19 +231,24 @@ class AttentionWriter(Finish):
         e.tile = shape
         row = m.plus(e.indices.lane(0, shape[0], 2))
         key = n.plus(e.indices.lane(1, shape[1], 2))
-        dot = form.of.scores
-        e.supplied[dot] = b.convert(acc, dot.shape.dtype)
-        e.floor = b.depth
-        e.forget(b.depth)
-        index = placed(e, form.masked_at, (self.batch, row, key))
-        value = b.broadcast(b.convert(e.value(form.of.masked, index), F32), shape)
-        e.floor = 0
-        del e.supplied[dot]
-        e.forget(b.depth)
+        value = self._masked(acc, row, key)
         at = n.plus(low.times(-1)).plus(tiling.width)
         b.store(self.s, e.scalar(at), value, (self.score_stride, 1))
 
-    def _weigh(self, tile: Affine, r: Affine, size: int) -> None:
+    def _masked(self, sums: Value, row: Affine, key: Affine) -> Value:
+        """What the softmax is of, for sums of rows and keys in the form of the current tile."""
+        e, b, dot = self.e, self.b, self.form.of.scores
+        e.supplied[dot] = b.convert(sums, dot.shape.dtype)
+        e.floor = b.depth
+        e.forget(b.depth)
+        index = placed(e, self.form.masked_at, (self.batch, row, key))
+        value = b.convert(e.value(self.form.of.masked, index), F32)
+        e.floor = 0
+        del e.supplied[dot]
+        e.forget(b.depth)
+        return b.broadcast(value, sums.shape)
+
+    def _weigh(self, tile: Affine, m: Affine, r: Affine, low: Affine, size: int) -> None:
         """Turn the scores of a row into weights, and bring its sums to their scale."""
         e, b, tiling = self.e, self.b, self.tiling
         at = tile.times(tiling.height).plus(r)
@@ -292,7 +256,7 @@ class AttentionWriter(Finish):
         before = b.load(self.largest, e.scalar(at))
 
         def fold(k: Affine, width: int, most: Value) -> Value:
-            return b.binary("maximum", most, self._row(begin.plus(k), width))
+            return b.binary("maximum", most, self._score_row(m.plus(r), low, begin, k, width))
 
         largest = self._runs(size, "maximum", -inf, fold)
         largest = b.binary("maximum", before, largest)
@@ -306,12 +270,20 @@ class AttentionWriter(Finish):
         def weigh(k: Affine, width: int, total: Value) -> Value:
             x = self._row(begin.plus(k), width)
             x = b.unary("exponential", b.binary("subtract", x, b.broadcast(largest, x.shape)))
-            self._put(self.s, begin.plus(k), x)
+            self._put_weights(r, k, x)
             return b.binary("add", total, x)
 
         total = self._runs(size, "add", 0.0, weigh)
         before = b.binary("multiply", b.load(self.total, e.scalar(at)), scale)
         self._put(self.total, at, b.binary("add", before, total))
+
+    def _score_row(self, row: Affine, low: Affine, begin: Affine, k: Affine, width: int) -> Value:
+        """The scores of a row for some keys of the block that begins with the key `low`."""
+        return self._row(begin.plus(k), width)
+
+    def _put_weights(self, r: Affine, k: Affine, weights: Value) -> None:
+        begin = r.times(self.score_stride).plus(self.tiling.width)
+        self._put(self.s, begin.plus(k), weights)
 
     def _row(self, at: Affine, width: int) -> Value:
         return self.b.load(self.s, self.e.scalar(at), (width,), (1,))

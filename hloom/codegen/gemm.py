@@ -322,9 +322,11 @@ class PackedWriter(ProductFinish):
     def _finishes_at_once(self) -> bool:
         """Whether what follows is written for whole tiles, straight from registers."""
         p, tiling = self.p, self.tiling
-        if p.rows % tiling.height or p.columns % tiling.width or p.packing.tile_depth:
+        if p.rows % tiling.height or p.columns % tiling.width:
             return False
         after = [x for x in self.emitter.body.instructions if x is not p.anchor]
+        if p.packing.tile_depth:  # from tile registers as they are, or row by row
+            return not after and p.anchor.shape.dtype is p.of
         return len(after) <= WHOLE_TILE_WORK
 
     def _finish_rows(

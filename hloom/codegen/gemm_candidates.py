@@ -16,8 +16,8 @@ from hloom.codegen.gemm_tiling import (
     packed_tiling,
     result_lanes,
     sum_registers,
-    tiles_of_matrices,
 )
+from hloom.codegen.matrix_tiling import tiles_of_matrices
 from hloom.codegen.product import Product
 from hloom.device.device import Device
 from hloom.kernel.kernel import SCRATCH_BYTES

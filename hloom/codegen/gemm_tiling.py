@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from math import prod
 
-from hloom.codegen.packing import TILE_LINES
+from hloom.codegen.matrix_tiling import long_rows, reads_long_rows, tiles_of_matrices
 from hloom.codegen.product import Product
 from hloom.device.device import Device
 from hloom.kernel.kernel import SCRATCH_BYTES, STACK_LIMIT
@@ -219,6 +219,11 @@ def packed_tiling(
         registers, all_registers = registers // 2, all_registers // 2
     height, vectors = tile or _tile(p, lanes, registers, all_registers, device)
     width = vectors * lanes
+    total = p.row_groups * -(-p.rows // height)
+    if tile is None and reads_long_rows(p, height, device):
+        sums = share_bytes(device, PARTIAL_SHARE)
+        panels, deepest = long_rows(p, height, width, sums, device)
+        return tiling_of_depth(p, height, lanes, vectors, panels, total, deepest, device)
     tiles = -(-p.columns // width)
     rows = -(-p.rows // height)
     element = p.element_bytes
@@ -360,20 +365,6 @@ def _tile(
         if least is None or cost < least * 0.99:
             best, least = (height, vectors), cost
     return best
-
-
-def tiles_of_matrices(p: Product, lanes: int) -> list[tuple[int, int]]:
-    """Rows and vectors of tiles that are one or two tiles of the device's matrices high and wide,
-    those first that waste least and load least for each product."""
-    costs = {}
-    for down in (2, 1):
-        for across in (2, 1):
-            height, width = down * TILE_LINES, across * lanes
-            if height > p.rows or (p.b_panels and p.b_panels.width % width):
-                continue
-            area = -(-p.rows // height) * height * -(-p.columns // width) * width
-            costs[height, across] = area * (1 + (down + across) / (down * across))
-    return sorted(costs, key=lambda tile: costs[tile])
 
 
 def _cut(p: Product, most: int, lanes: int) -> tuple[int, int, int]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import hloom
+from hloom.codegen import gemm_tiling, matrix_tiling
 from hloom.codegen.llvm import machine as machines
 from hloom.codegen.llvm.machine import Machine, assembly_text
 from hloom.codegen.llvm.matrix_tiles import configuration, matrix_tiles
+from hloom.device.device import Device
 from hloom.executable import Executable
 from hloom.ir.copy import copy_module
 from hloom.targets.cpu.device import device_of
@@ -68,6 +72,35 @@ SIZES = [
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_bf16(size: tuple[int, int, int], order: str) -> None:
     agrees(module(size, order, ("bf16", "bf16", "f32")), "f32")
+
+
+@pytest.mark.parametrize("size", [(64, 64, 64), (45, 90, 77)], ids=str)
+def test_few_steps_keep_their_sums_in_registers(size: tuple[int, int, int]) -> None:
+    """Steps that are written out neither store nor load sums in between; where nothing follows and
+    tiles divide the result they go there at once."""
+    text = module(size, "nn", ("bf16", "bf16", "f32"))
+    agrees(text, "f32")
+    words = assembly_text(compiled(text)[0].as_text("llvm"), machine_with_tiles()).split()
+    products, stores = words.count("tdpbf16ps"), words.count("tilestored")
+    assert products == stores * -(-size[1] // 32)
+
+
+@pytest.mark.parametrize("types", ["bf16 bf16 bf16", "s8 s8 s32"])
+def test_a_far_matrix_is_read_in_long_rows(types: str) -> None:
+    a, b, of = types.split()
+    k = 2304 // BY_NAME[a].size_bytes
+    text = module((33, k, 1100), "nn", (a, b, of))
+    asked: list[object] = []
+
+    def long_rows(*of_product: Any) -> tuple[int, int]:
+        asked.append(of_product)
+        return matrix_tiling.long_rows(*of_product)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Device, "near_bytes", 1 << 19)
+        patch.setattr(gemm_tiling, "long_rows", long_rows)
+        agrees(text, "bf16" if of == "bf16" else of)
+    assert asked
 
 
 @pytest.mark.parametrize("signs", ["ss", "us", "su", "uu"])

@@ -62,6 +62,8 @@ NAMED = {
     "codegen/llvm/elf_symbols.py:_HEADER_BYTES": SIZED,
     "codegen/llvm/lower_tiles.py:SUM_BYTES": WIDTH,
     "codegen/llvm/matrix_tiles.py:ROW_BYTES": "a register of an instruction set",
+    "codegen/matrix_tiling.py:LONG_ROW_BYTES": WIDTH,
+    "codegen/matrix_tiling.py:PACKED_DEPTH_BYTES": WIDTH,
     "codegen/packing.py:TILE_LINES": "a register of an instruction set",
     "codegen/llvm/elf_symbols.py:_SYMBOL_BYTES": SIZED,
     "codegen/llvm/lower_gather.py:LEAST_PIECE_BYTES": WIDTH,

@@ -26,7 +26,7 @@ NO_SIZES: dict[str, str] = {
     "analysis.fusion_form": "MAX_MAPS",
     "analysis.replication": "MOST_ROUNDS",
     "analysis.trip_count": "MOST_STEPS",
-    "codegen.attention": "STEPS_PER_UNIT BESIDE TILE_ROWS",
+    "codegen.attention_tiling": "STEPS_PER_UNIT BESIDE TILE_ROWS",
     "codegen.branches": "MOST_GROUPS",
     "codegen.crosswise": "SHUFFLED WORD_BYTES",
     "codegen.blocked_fold": "RUN DEEP_RUN FEW_RUN TILE_RUN",
@@ -88,7 +88,7 @@ NO_SIZES: dict[str, str] = {
 _SIZES: dict[str, dict[str, str]] = {
     "analysis.attention_form": {"MOST_WIDE": "dimension"},
     "analysis.fusible": {"MOST_CONSTANT_ELEMENTS": "elements"},
-    "codegen.attention": {
+    "codegen.attention_tiling": {
         "KEYS_SHARE": "share of keys",
         "LEAST_ROWS": "dimension",
         "MOST_ROWS": "dimension",
@@ -111,6 +111,11 @@ _SIZES: dict[str, dict[str, str]] = {
     },
     "codegen.elements_fold": {"SHORT_ROW": "dimension"},
     "codegen.gemm_groups": {"ACROSS": "dimension", "DEEP": "dimension"},
+    "codegen.matrix_tiling": {
+        "FEW_ROW_TILES": "dimension",
+        "LONG_ROW_BYTES": "dimension",
+        "PACKED_DEPTH_BYTES": "dimension",
+    },
     "codegen.packing": {"TILE_LINES": "dimension"},
     "codegen.window_rows": {"COMMON_HEIGHT": "dimension"},
     "codegen.gemm_pack": {"SQUARE": "dimension"},

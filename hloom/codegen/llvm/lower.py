@@ -21,7 +21,7 @@ from hloom.codegen.llvm.lower_gather import GATHER
 from hloom.codegen.llvm.lower_memory import MEMORY, planes_of_scratch
 from hloom.codegen.llvm.lower_shape import SHAPE
 from hloom.codegen.llvm.lower_state import Freedom, Handler, KernelLowering
-from hloom.codegen.llvm.lower_tiles import configure, has_tiles, release
+from hloom.codegen.llvm.lower_tiles import configure, find_stored, has_tiles, release
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.moved import moved_as_bits
 from hloom.codegen.llvm.values import V
@@ -48,8 +48,8 @@ def lower_function(
     for number, param in enumerate(kernel.params):
         place = e.gep(args, size * number)
         low.rows[param.value] = [e.load(place, "ptr", align=size, invariant=True)]
-    _look_ahead(low)
     is_tiled = has_tiles(kernel)
+    _look_ahead(low, is_tiled)
     if is_tiled:
         configure(low)
     with _steps(e, kernel.grid, begin, end) as indices:
@@ -81,8 +81,9 @@ def lower_block(low: KernelLowering, block: Block) -> tuple[Value, ...]:
     return ()
 
 
-def _look_ahead(low: KernelLowering) -> None:
-    """Looks in every block for loads that dots emit themselves, and for what it yields."""
+def _look_ahead(low: KernelLowering, is_tiled: bool) -> None:
+    """Looks in every block for loads that dots emit themselves, for sums of tiles that are only
+    stored, and for what it yields."""
     uses: dict[Value, int] = {}
     blocks: set[Block] = set()
     low.planes = planes_of_scratch(low.kernel)
@@ -96,6 +97,9 @@ def _look_ahead(low: KernelLowering) -> None:
                 low.yielded.update(op.operands)
     for block in blocks:
         low.deferred.update(find_deferred(block, uses))
+    if is_tiled:
+        for block in _blocks(low.kernel.body):
+            low.stored |= find_stored(block, uses)
 
 
 def _blocks(block: Block) -> Iterator[Block]:

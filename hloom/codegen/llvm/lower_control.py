@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hloom.codegen.llvm.lower_state import Handler, Joined, KernelLowering, Rows
-from hloom.codegen.llvm.lower_tiles import Tiles, loop_of_tiles
+from hloom.codegen.llvm.lower_tiles import Tiles, end_of, loop_of_tiles
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Block, Op, Value
 
@@ -49,7 +49,13 @@ def for_(lower_block: LowerBlock) -> Handler:
         (begin,), (end,), step = low.of(lower), low.of(upper), op.attrs["step"]
         carried = tuple(init)
         trips = _trips(begin, end, step)
-        if trips is not None and _is_written_out(low, block, trips):
+        is_written_out = trips is not None and _is_written_out(low, block, trips)
+        tiled = loop_of_tiles(block)
+        if tiled is not None and step > 0:
+            _for_tiles(lower_block, low, op, tiled, trips if is_written_out else None)
+            return
+        if is_written_out:
+            assert trips is not None
             now = _flat(low, carried)
             for number in range(trips):
                 at = e.const("i64", int(begin.value or 0) + number * step)
@@ -60,17 +66,6 @@ def for_(lower_block: LowerBlock) -> Handler:
             return
         if step <= 0:
             raise low.refuse(op, f"has the step {step}", "count upwards")
-        tiled = loop_of_tiles(block)
-        if tiled is not None:
-            tiles = Tiles(low, tiled)
-            tiles.begin(low.of(carried[0]))
-            with e.loop(begin, end, e.const("i64", step), (), trips is not None) as loop:
-                low.rows[block.arguments[0]] = [loop.index]
-                low.tiles[tiled] = tiles
-                lower_block(low, block)
-                loop.next([])
-            low.rows[op.results[0]] = tiles.end()
-            return
         initial = _flat(low, carried)
         with e.loop(begin, end, e.const("i64", step), initial, trips is not None) as loop:
             low.rows[block.arguments[0]] = [loop.index]
@@ -79,6 +74,27 @@ def for_(lower_block: LowerBlock) -> Handler:
         _bind(low, op.results, carried, loop.results)
 
     return apply
+
+
+def _for_tiles(
+    lower_block: LowerBlock, low: KernelLowering, op: Op, dot: Op, steps: int | None
+) -> None:
+    """A loop around one dot whose sums stay in tile registers; so many steps written out."""
+    e, (block,) = low.e, op.blocks
+    lower, upper, carried = op.operands
+    (begin,), (end,), step = low.of(lower), low.of(upper), op.attrs["step"]
+    tiles = low.tiles[dot] = Tiles(low, dot)
+    tiles.begin(low.of(carried))
+    if steps is None:
+        is_known = _trips(begin, end, step) is not None
+        with e.loop(begin, end, e.const("i64", step), (), is_known) as loop:
+            low.rows[block.arguments[0]] = [loop.index]
+            lower_block(low, block)
+            loop.next([])
+    for number in range(steps or 0):
+        low.rows[block.arguments[0]] = [e.const("i64", int(begin.value or 0) + number * step)]
+        lower_block(low, block)
+    low.rows[op.results[0]] = end_of(low, op.results[0], tiles)
 
 
 def _is_written_out(low: KernelLowering, block: Block, trips: int) -> bool:

@@ -184,6 +184,9 @@ def store(low: KernelLowering, op: Op) -> Rows:
     buffer, offset, value = op.operands[:3]
     shape, dtype = value.shape, buffer.dtype
     base, strides = address(low, buffer, offset), op.attrs["strides"]
+    if value in low.waiting:
+        low.waiting.pop(value).store(base, strides[0])
+        return []
     rows = low.of(value)
     if len(op.operands) == 4:
         store_masked(low, op, base)

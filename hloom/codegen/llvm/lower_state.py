@@ -71,7 +71,9 @@ class KernelLowering:
         "planes",
         "rows",
         "stack",
+        "stored",
         "tiles",
+        "waiting",
         "written_out",
         "yielded",
     )
@@ -89,6 +91,10 @@ class KernelLowering:
         self.known_widths: dict[int, tuple[int, ...]] = {}
         self.tiles: dict[Op, Any] = {}
         """Dots whose sums the loop around them holds in tile registers."""
+        self.stored: set[Value] = set()
+        """Sums of whole tiles that are only stored."""
+        self.waiting: dict[Value, Any] = {}
+        """Those that are in tile registers now."""
         self.written_out = 0
         """Instructions that were written for functions of `math`."""
         self.stack = 0

@@ -2,7 +2,8 @@
 
 A dot whose right operand has rank 3, `[groups of K, neighbours, columns]`, is one of these. In a
 loop that carries nothing but its sums they stay in tile registers from one step to the next: two
-by two tiles of sums, two of each operand, eight registers in all.
+by two tiles of sums, two of each operand, eight registers in all. Sums that are only stored go from
+there to where they belong.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from hloom.codegen.llvm.lower_state import KernelLowering, Rows, storage_of
 from hloom.codegen.llvm.lower_storage import address
 from hloom.codegen.llvm.matrix_tiles import ROW_BYTES, ROWS, MatrixTile, configuration, matrix_tiles
 from hloom.codegen.llvm.values import V
-from hloom.kernel.kernel import Block, Kernel, Op, ops_of
+from hloom.kernel.kernel import Block, Kernel, Op, Value, ops_of
 
 SUMS, LEFT, RIGHT = 0, 4, 6
 """The first tile register of each."""
@@ -54,6 +55,29 @@ def loop_of_tiles(block: Block) -> Op | None:
     return dots[0] if is_straight and is_carried and uses == results == 1 else None
 
 
+def find_stored(block: Block, uses: dict[Value, int]) -> set[Value]:
+    """The sums of a block that are only stored, row after row, before registers are needed for
+    others."""
+    stored: set[Value] = set()
+    waiting: Value | None = None
+    for op in block.ops:
+        if op.opcode == "store" and op.operands[2] is waiting and _is_of_rows(op):
+            stored.add(op.operands[2])
+        if op.blocks or is_tiled(op) or op.opcode in ("store", "yield"):
+            waiting = None
+        if is_tiled(op) or (op.opcode == "for" and loop_of_tiles(op.blocks[0]) is not None):
+            (sums,) = op.results
+            waiting = sums if uses.get(sums) == 1 else None
+    return stored
+
+
+def _is_of_rows(op: Op) -> bool:
+    """Whether a store writes whole rows as they are, to the caches."""
+    buffer, _, value = op.operands[:3]
+    is_plain = len(op.operands) == 3 and not op.attrs.get("nontemporal")
+    return is_plain and buffer.dtype is value.dtype and op.attrs["strides"][1] == 1
+
+
 def dot_of_tiles(low: KernelLowering, op: Op) -> Rows:
     """One such dot, by itself or as a step of the loop that holds its sums."""
     if op in low.tiles:
@@ -62,6 +86,14 @@ def dot_of_tiles(low: KernelLowering, op: Op) -> Rows:
     tiles = Tiles(low, op)
     tiles.begin(low.of(op.operands[0]))
     tiles.step(op)
+    return end_of(low, op.result, tiles)
+
+
+def end_of(low: KernelLowering, sums: Value, tiles: Tiles) -> Rows:
+    """The sums as rows; none where they wait in their registers to be stored."""
+    if sums in low.stored:
+        low.waiting[sums] = tiles
+        return []
     return tiles.end()
 
 
@@ -74,7 +106,6 @@ class Tiles:
         self.instruction = self._instruction()
         self.across = self.width // ROWS
         self.down = self.height // ROWS
-        self.place = self.e.lent(self.height * self.width * SUM_BYTES)
 
     def _instruction(self) -> MatrixTile:
         acc, a, b = self.op.operands
@@ -97,8 +128,10 @@ class Tiles:
             (SUMS + i * self.across + j, i, j) for i in range(self.down) for j in range(self.across)
         ]
 
-    def _place(self, i: int, j: int) -> V:
-        return self.e.gep(self.place, (i * self.width + j) * ROWS * SUM_BYTES)
+    @property
+    def place(self) -> V:
+        """Memory for the sums as rows."""
+        return self.e.lent(self.height * self.width * SUM_BYTES)
 
     def begin(self, rows: Rows) -> None:
         """The sums begin as these rows are."""
@@ -114,7 +147,8 @@ class Tiles:
                 at += part.lanes * SUM_BYTES
         stride = e.const("i64", self.width * SUM_BYTES)
         for register, i, j in self._sums():
-            self._call("x86.tileloadd64", register, self._place(i, j), stride)
+            place = e.gep(self.place, (i * self.width + j) * ROWS * SUM_BYTES)
+            self._call("x86.tileloadd64", register, place, stride)
 
     def step(self, op: Op) -> None:
         """Add one dot's products."""
@@ -132,12 +166,17 @@ class Tiles:
         for register, i, j in self._sums():
             self._call(self.instruction.intrinsic, register, LEFT + i, RIGHT + j)
 
+    def store(self, base: V, elements: int) -> None:
+        """The sums to memory, so many elements from one row to the next."""
+        e, stride = self.e, self.e.const("i64", elements * SUM_BYTES)
+        for register, i, j in self._sums():
+            place = e.gep(base, (i * elements + j) * ROWS * SUM_BYTES)
+            self._call("x86.tilestored64", register, place, stride)
+
     def end(self) -> Rows:
         """The sums, as rows."""
         low, e, dtype = self.low, self.e, self.op.operands[0].dtype
-        stride = e.const("i64", self.width * SUM_BYTES)
-        for register, i, j in self._sums():
-            self._call("x86.tilestored64", register, self._place(i, j), stride)
+        self.store(self.place, self.width)
         rows: Rows = []
         widths = low.widths(self.width) or (self.width,)
         for m in range(self.height):
