@@ -67,6 +67,7 @@ NO_SIZES: dict[str, str] = {
     "passes.fuse.overwritten": "SHARE MOST_READERS MOST_BEHIND",
     "passes.fuse.merge": "MOST_RESULTS MOST_READERS MOST_OPEN",
     "passes.fuse.order": "BUDGET",
+    "passes.layout.dimension_orders": "MOST_REMEMBERED",
     "passes.layout.joined_dimensions": "MOST",
     "passes.layout.order_choice": "CHAINS SWEEPS",
     "passes.layout.order_graph": "TRIPS",

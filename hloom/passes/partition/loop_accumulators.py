@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from hloom.analysis.trip_count import trip_count
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
-from hloom.ir.traits import CONTRACTS
+from hloom.ir.traits import CONTRACTS, RESHAPES
 from hloom.passes.partition.assignment import PRODUCTS, Loops
 from hloom.passes.partition.factor_axes import pulled, pushed, settled
 from hloom.passes.partition.reshard_plan import plan
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from hloom.passes.partition.value import TiledValue
 
 _SUMS = opcodes(CONTRACTS, without=("ragged-dot", "scaled-dot"))
-_LINKS = frozenset(["add", "transpose", "reshape", "convert", "copy", "negate"])
+_LINKS = opcodes(
+    RESHAPES, also=("add", "convert", "copy", "negate", "transpose"), without=("bitcast",)
+)
 MOST_LINKS = 16
 """Looked at behind one sum."""
 
