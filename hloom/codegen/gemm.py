@@ -22,6 +22,7 @@ from hloom.codegen.elements import Elements, Index
 from hloom.codegen.epilogue import followed, index_steps
 from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
 from hloom.codegen.gemm_tiling import GemmTiling
+from hloom.codegen.lines_ahead import lines_ahead
 from hloom.codegen.product import Product
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.codegen.window_reader import RowsOfWindow
@@ -107,6 +108,8 @@ class PackedWriter(ProductFinish):
         self.tiles = -(-p.columns // tiling.width)
         self.per_group = -(-p.rows // tiling.height)
         self.row_tiles = p.row_groups * self.per_group
+        self.number = ZERO
+        """Of the tile of rows, among those of its step."""
 
     def write(self) -> None:
         """The step."""
@@ -144,6 +147,9 @@ class PackedWriter(ProductFinish):
             self.packer.begin_part(panels, tile, count, k)
 
             def rows(t: Affine) -> None:
+                self.number = self.e.indices.scalar(
+                    self.e.scalar(t.plus(first.times(-1))), 0, tiling.row_tiles - 1
+                )
                 m, skipped = self._first_row(t)
                 a = self.packer.rows_of_a(scratch, m, k)
 
@@ -191,6 +197,9 @@ class PackedWriter(ProductFinish):
             self.packer.begin_part(panels, tile, count, k)
 
             def rows(t: Affine) -> None:
+                self.number = self.e.indices.scalar(
+                    self.e.scalar(t.plus(first.times(-1))), 0, tiling.row_tiles - 1
+                )
                 m, _ = self._first_row(t)
 
                 def add(_: Affine) -> None:
@@ -280,8 +289,11 @@ class PackedWriter(ProductFinish):
             return b.dot(total, left, right)
 
         def body(x: Affine, total: Value) -> tuple[Value, ...]:
+            if ask is not None:
+                ask(x)
             return (step(x, total),)
 
+        ask = lines_ahead(e, self.p, tiling, self.packer.depth, panels, base, self.number)
         length, restart = k.length, sum_restart(e, [acc])
         if group > 1:
             # Rows that are read where they stand have no zeros behind them: parts are whole groups.
@@ -305,10 +317,13 @@ class PackedWriter(ProductFinish):
         def body(x: Affine, total: Value) -> tuple[Value, ...]:
             at = e.scalar(a.offset.plus(x.times(depth)))
             left = b.load(a.buffer, at, (height, depth), (a.row_stride, 1))
+            if ask is not None:
+                ask(x.times(depth))
             where = e.scalar(base.plus(x.times(depth * across)))
             shape, strides = (depth // group, group, width), (group * across, 1, group)
             return (b.dot(total, left, b.load(panels, where, shape, strides)),)
 
+        ask = lines_ahead(e, self.p, self.tiling, self.packer.depth, panels, base, self.number)
         length = e.indices.quotient(k.length.plus(depth - 1), depth)
         steps = length.const if length.is_constant else -(-self.packer.depth // depth)
         upper = None if length.is_constant else e.scalar(length)

@@ -24,7 +24,7 @@ LEAST_TILE = 256
 (AVX-512) convolutions of weights in memory took 0.85 to 0.97 of the time, with 96 (AVX2), which
 leave no registers for addresses, 1.06 to 1.22."""
 Ahead = Callable[[Affine], None]
-"""Writes what is asked for at one k of a part of K."""
+"""Writes what is asked for at one k of a part of K, or at the first of those of a tile."""
 
 
 def reads_far(p: Product, tiling: GemmTiling, device: Device) -> bool:
@@ -33,7 +33,7 @@ def reads_far(p: Product, tiling: GemmTiling, device: Device) -> bool:
     whole = p.batch * p.depth * p.columns * p.element_bytes
     return (
         p.b_panels is not None
-        and p.packing.group == 1
+        and (p.packing.group == 1 or p.packing.tile_depth > 0)
         and tiling.row_tiles > 1
         and tiling.height * tiling.width >= LEAST_TILE
         and whole > device.near_bytes
@@ -59,10 +59,11 @@ def lines_ahead(
     first = t.times(depth)
 
     def ask(k: Affine) -> None:
-        lines = e.indices.quotient(first.plus(k), each).times(at_once)
-        for more in range(at_once):
-            row, within = e.indices.digits(lines.plus(more), [tiles * depth * at_once, per_row])
-            at = start.plus(row.times(width)).plus(within.times(line))
-            e.builder.prefetch(panels, e.scalar(at))
+        for apart in range(0, p.packing.tile_depth or 1, each):
+            lines = e.indices.quotient(first.plus(k).plus(apart), each).times(at_once)
+            for more in range(at_once):
+                row, within = e.indices.digits(lines.plus(more), [tiles * depth * at_once, per_row])
+                at = start.plus(row.times(width)).plus(within.times(line))
+                e.builder.prefetch(panels, e.scalar(at))
 
     return ask
