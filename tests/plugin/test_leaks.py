@@ -19,6 +19,13 @@ ARRAY = np.random.default_rng(0).random((ROWS, COLUMNS), np.float32)
 CYCLES = 5
 
 
+@pytest.fixture(autouse=True)
+def little_to_look_through():
+    """What stands before a test is no garbage: looking through all that thousands of tests left
+    took a minute in each."""
+    gc.freeze()
+
+
 def living():
     """How many objects there are of each kind, and blocks of memory."""
     gc.collect()
