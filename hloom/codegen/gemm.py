@@ -147,10 +147,7 @@ class PackedWriter(ProductFinish):
             self.packer.begin_part(panels, tile, count, k)
 
             def rows(t: Affine) -> None:
-                self.number = self.e.indices.scalar(
-                    self.e.scalar(t.plus(first.times(-1))), 0, tiling.row_tiles - 1
-                )
-                m, skipped = self._first_row(t)
+                m, skipped = self._begin_rows(t, first)
                 a = self.packer.rows_of_a(scratch, m, k)
 
                 def one(number: Affine) -> None:
@@ -197,10 +194,7 @@ class PackedWriter(ProductFinish):
             self.packer.begin_part(panels, tile, count, k)
 
             def rows(t: Affine) -> None:
-                self.number = self.e.indices.scalar(
-                    self.e.scalar(t.plus(first.times(-1))), 0, tiling.row_tiles - 1
-                )
-                m, _ = self._first_row(t)
+                m, _ = self._begin_rows(t, first)
 
                 def add(_: Affine) -> None:
                     a = self.packer.rows_of_a(scratch, m, k)
@@ -247,6 +241,12 @@ class PackedWriter(ProductFinish):
             any_row = inside if any_row is None else b.binary("or", any_row, inside)
         assert any_row is not None
         return self.e.indices.scalar(b.select(any_row, b.index(1), b.index(0)), 0, 1)
+
+    def _begin_rows(self, t: Affine, first: Affine) -> tuple[Affine, Affine]:
+        """`_first_row` of a tile of the step whose first one is given, which is the current one."""
+        number = self.e.scalar(t.plus(first.times(-1)))
+        self.number = self.e.indices.scalar(number, 0, self.tiling.row_tiles - 1)
+        return self._first_row(t)
 
     def _first_row(self, t: Affine) -> tuple[Affine, Affine]:
         """The first row of a tile of rows, and how many of its rows another tile has."""
