@@ -35,6 +35,16 @@ def living():
     return {**dict(zip(KINDS, counts)), "bytes": numbers[0], "blocks": numbers[3]}
 
 
+def at_rest():
+    """How many there are when the threads of devices have let go of their last run."""
+    now = living()
+    while True:
+        time.sleep(0.05)
+        before, now = now, living()
+        if now == before:
+            return now
+
+
 def settled(before):
     """The same, once the threads of devices have let go of their last run."""
     ends = time.monotonic() + 60
@@ -177,11 +187,11 @@ def test_nothing_stays(count, is_asynchronous):
     devices = Devices(count, is_asynchronous)
     run_and_read(devices)
     for step in STEPS:
-        before = living()
+        before = at_rest()
         for _ in range(CYCLES):
             step(devices)
         assert settled(before) == before, step.__name__
-    began = living()
+    began = at_rest()
     devices.drop(devices.executable)
     assert living()["programs"] == began["programs"] - 1
     assert living()["loaded executables"] == began["loaded executables"] - 1
@@ -189,7 +199,7 @@ def test_nothing_stays(count, is_asynchronous):
 
 def test_the_count_sees_a_buffer():
     devices = Devices(1)
-    before = living()
+    before = at_rest()
     buffer = devices.buffer(ARRAY, 0)
     after = living()
     assert {k for k in after if after[k] != before[k]} == {"buffers", "storage", "bytes", "blocks"}
