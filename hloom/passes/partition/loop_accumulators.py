@@ -5,7 +5,7 @@ what is cut, added to what the loop carries. To bring each to every device takes
 the operands of the product, in every step. Adding is linear: here the state of the loop is the sum
 of what each device has added up (`Tiling.partial`), and the one all-reduce comes after the loop.
 
-What adds to the state may have gone through operations that are linear too (`_LINKS`).
+What adds to the state may have gone through operations that are linear too (`_is_linear`).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def mark_partial(walk: Walk, parameter: Instruction, tilings: Sequence[Tiling]) 
         stack = [] if add is None else [(add, t)]
         while stack:
             x, own = stack.pop()
-            if x.opcode in _LINKS:
+            if _is_linear(x):
                 ins = _operands(walk, x, own)
                 if ins is None:
                     continue
@@ -149,7 +149,7 @@ def _terms(add: Instruction) -> list[Instruction]:
         x = stack.pop()
         if len(_readers(x)) == 1 and _is_sum(x):
             terms.append(x)
-        elif len(_readers(x)) == 1 and x.opcode in _LINKS:
+        elif len(_readers(x)) == 1 and _is_linear(x):
             stack += [_behind(y) for y in x.operands]
     return terms
 
@@ -202,7 +202,7 @@ def _work(x: Instruction) -> float:
 def linked(walk: Walk, i: Instruction) -> TiledValue | None:
     """A linear operation on parts of sums; None where it is none of those."""
     t = walk.partial_links.get(i)
-    if t is None or i.opcode not in _LINKS:
+    if t is None or not _is_linear(i):
         return None
     ins = _operands(walk, i, t)
     assert ins is not None, "what is marked can be cut so"
@@ -223,6 +223,18 @@ def _operands(walk: Walk, i: Instruction, t: Tiling) -> list[Tiling] | None:
         return None
     whole = [pushed(f, dims, axes) for dims in f.operands]
     return [replace(own, partial=t.partial, reduction=t.reduction) for own in whole]
+
+
+def _is_linear(x: Instruction) -> bool:
+    """Whether a sum of what it gives for parts is what it gives for their sum. Conversions are not
+    where digits are cut, or where integers that have wrapped would be seen to have."""
+    if x.opcode != "convert":
+        return x.opcode in _LINKS and not x.shape.dtype.is_pred
+    before, after = x.operands[0].shape.dtype, x.shape.dtype
+    if before.is_floating and after.is_floating:
+        digits = after.mantissa_bits >= before.mantissa_bits
+        return digits and after.exponent_bits >= before.exponent_bits
+    return before.is_integral and after.is_integral and after.bits <= before.bits
 
 
 def _is_sum(x: Instruction) -> bool:

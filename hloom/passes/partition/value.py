@@ -200,9 +200,10 @@ class TiledValue:
         part = self.forms.get(t)
         if part is not None:
             return part
-        if t.partial and not self.forms and self._make is not None:
-            self.get(t.whole())  # what is made is made whole
         _, source = self._cheapest(t)
+        if source is None and t.partial and self._make is not None:
+            source = self._whole  # parts of sums are not made: all devices would have all of it
+            self.forms.setdefault(source, self._make(source))
         if source is None and self._make is not None:
             part = self.forms[t] = self._make(t)
             return part

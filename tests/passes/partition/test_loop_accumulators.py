@@ -51,3 +51,28 @@ def test_a_sum_that_a_step_reads_is_put_together_in_each() -> None:
     read = "d = f32[8,8] tanh(sum)\n  e = f32[8,8] multiply(d, g)\n  next = f32[8,8] add(sum, e)"
     cut = cut_and_compared(LOOP.format(step=read), 4)
     assert max(r.runs for r in communications(cut)) == 4
+
+
+BIASED = """c = f32[] constant(3)
+  every = f32[8,8] broadcast(c), dimensions={}
+  h = f32[8,8] add(g, every)
+  next = f32[8,8] add(sum, h)"""
+COUNTED = """n = s32[8,8] convert(g)
+  h = f32[8,8] convert(n)
+  next = f32[8,8] add(sum, h)"""
+MARKED = """n = pred[8,8] convert(g)
+  h = f32[8,8] convert(n)
+  next = f32[8,8] add(sum, h)"""
+ROUNDED = """n = bf16[8,8] convert(g)
+  h = f32[8,8] convert(n)
+  next = f32[8,8] add(sum, h)"""
+WRAPPED = """n = s8[8,8] convert(g)
+  w = s8[8,8] add(n, n)
+  h = f32[8,8] convert(w)
+  next = f32[8,8] add(sum, h)"""
+
+
+@pytest.mark.parametrize("step", [BIASED, COUNTED, MARKED, ROUNDED, WRAPPED])
+def test_what_parts_of_a_sum_would_change_is_not_done_to_them(step: str) -> None:
+    """A term that all devices have is added once; digits are cut of whole sums."""
+    cut_and_compared(LOOP.format(step=step), 4)
