@@ -14,9 +14,10 @@ from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.lower_element import folding
 from hloom.codegen.llvm.lower_shape import constant_rows
 from hloom.codegen.llvm.lower_state import Handler, KernelLowering, Rows, count_of, planes_of
+from hloom.codegen.llvm.lower_storage import from_storage, to_storage
 from hloom.codegen.llvm.values import BITS, V
 from hloom.kernel.kernel import Op
-from hloom.types.dtype import DType
+from hloom.types.dtype import PRED, U8, DType
 
 Item = tuple[V, ...]
 """One row: a vector, or the real and the imaginary vector."""
@@ -219,6 +220,8 @@ def scan(low: KernelLowering, op: Op) -> Rows:
     combine = folding(low, attrs["kind"], dtype)
     items = items_of(low, low.of(x), dtype)
     if axis == len(shape) - 1:
+        if dtype.is_pred:
+            return rows_of([_scanned_bits(low, item, attrs["kind"], reverse) for item in items])
         return rows_of(
             [_scanned(low, item, combine, dtype, attrs["kind"], reverse) for item in items]
         )
@@ -232,6 +235,15 @@ def scan(low: KernelLowering, op: Op) -> Rows:
             for before, at in pairwise(places):
                 scanned[at] = combine(scanned[before], scanned[at])
     return rows_of(scanned)
+
+
+def _scanned_bits(low: KernelLowering, item: Item, kind: str, reverse: bool) -> Item:
+    """A row of bits scanned as bytes: LLVM moves eight bits of a mask by one as if it were sixteen,
+    and takes what is behind them for zeros."""
+    e, kind = low.e, {"maximum": "or", "minimum": "and"}.get(kind, kind)
+    held = tuple([to_storage(e, x, PRED) for x in item])
+    scanned = _scanned(low, held, folding(low, kind, U8), U8, kind, reverse)
+    return tuple([from_storage(e, x, PRED) for x in scanned])
 
 
 def _scanned(

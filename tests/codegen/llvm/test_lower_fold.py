@@ -71,6 +71,21 @@ def test_folds(opcode: str, machine: str) -> None:
     check_all(kernels, given, machine, limits)
 
 
+@pytest.mark.parametrize("machine", machines())
+def test_bits_that_lie_apart_are_scanned_without_their_neighbours(machine: str) -> None:
+    """What lies behind eight bits of a mask is not moved into them."""
+    kernels, given = [], []
+    for reverse in (False, True):
+        b = KernelBuilder(f"apart_{reverse}", ())
+        x = b.load(b.param("x", BY_NAME["pred"], 72, "in"), b.index(0), (3, 8), (24, 3))
+        out = b.param("out", BY_NAME["pred"], 24, "out")
+        b.store(out, b.index(0), b.scan(x, 1, "or", reverse), (8, 1))
+        kernels.append(b.finish())
+        apart = np.arange(72) % 24 == 0
+        given.append([apart, np.ones(24, bool)])
+    check_all(kernels, given, machine)
+
+
 def dot(
     types: tuple[str, str, str], sizes: tuple[int, int, int], strides: tuple[int, ...]
 ) -> Kernel:
