@@ -13,6 +13,7 @@ import hloom
 from hloom.codegen.tile import Body
 from hloom.device.probe import probed_cpu
 from hloom.targets.cpu.lower.families import family_of
+from tests.subnormal import flushed
 
 TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "f64": np.float64}
 LENGTHS = (1, 2, 3, 7, 15, 16, 17, 23, 31, 33, 60, 63, 64, 65, 127, 129, 151, 255, 257, 1000)
@@ -35,14 +36,16 @@ ENTRY e {{
 
 def same(got: np.ndarray, want: np.ndarray) -> bool:
     """Equal to the sign of zero; any NaN is one."""
-    a, b = got.astype(np.float64), want.astype(np.float64)
+    a, b = flushed(got).astype(np.float64), want.astype(np.float64)
     nan = np.isnan(a) & np.isnan(b)
     return bool(np.all(nan | ((a == b) & (np.signbit(a) == np.signbit(b)))))
 
 
 def extreme(x: np.ndarray, axis: int, kind: str, initial: float) -> np.ndarray:
     """In float64, with 0 above -0 and NaN where any is."""
-    wide = np.concatenate([x.astype(np.float64), np.full_like(x.take([0], axis), initial)], axis)
+    wide = np.concatenate(
+        [flushed(x).astype(np.float64), np.full_like(x.take([0], axis), initial)], axis
+    )
     best = (np.max if kind == "maximum" else np.min)(wide, axis)
     zeros = (wide == 0) & ~np.signbit(wide if kind == "maximum" else -wide)
     chosen = 0.0 if kind == "maximum" else -0.0

@@ -6,7 +6,6 @@ applied to every row of a tile, once for rows that are the same registers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from hloom.base.diagnostics import HloError
@@ -22,8 +21,6 @@ from hloom.kernel.kernel import Op, Value
 from hloom.types.dtype import F8E8M0FNU, DType
 
 Item = tuple[V, ...]
-LEAST_LOGARITHM = -87.3365
-"""Of the least normal number of f32, or a little more."""
 
 
 def row_function(low: KernelLowering, opcode: str, dtype: DType) -> Callable[..., V]:
@@ -96,30 +93,10 @@ def elementwise(low: KernelLowering, op: Op) -> Rows:
     apply = row_function(low, opcode, dtype)
     if _is_rounded(low, op.result):
         apply = _rounding(apply)
-    if opcode == "exponential" and _is_difference(operands[0]):
-        apply = _normal_or_zero(apply)
     columns = [low.rows[x] for x in operands]
     if low.widths(columns[0][0].lanes):
         return [low.each(lambda *x: apply(low, dtype, *x), *row) for row in zip(*columns)]
     return [apply(low, dtype, *row) for row in zip(*columns)]
-
-
-def _is_difference(x: Value) -> bool:
-    """Whether it is computed in f32 as how far something lies below something else, as scores below
-    the largest in a softmax."""
-    return x.op is not None and x.op.opcode == "subtract" and x.dtype.bits <= 32
-
-
-def _normal_or_zero(exponential: Callable[..., V]) -> Callable[..., V]:
-    """e**x, but 0 in the place of what is below the normal numbers: it is nothing beside the 1 that
-    the largest score gives, and what is multiplied by it takes Intel's processors up to 60 times as
-    long. (XLA:CPU takes all such numbers for 0.)"""
-
-    def apply(low: KernelLowering, dtype: DType, x: V) -> V:
-        is_small = low.e.fcmp("olt", x, low.e.like(x, LEAST_LOGARITHM))
-        return exponential(low, dtype, low.e.select(is_small, low.e.like(x, -math.inf), x))
-
-    return apply
 
 
 def _is_rounded(low: KernelLowering, value: Value) -> bool:

@@ -213,7 +213,7 @@ HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffe
       inner->slot_generation = hloom::pool_generation(pool);
       inner->slot = hloom::acquire_slot(pool);
     }
-    uint64_t mode = hloom::set_default_float_mode();
+    uint64_t mode = hloom::set_program_float_mode();
     int32_t status = inner->call_site_count != 0 ? hl_call_sites_begin(context, buffers) : HL_OK;
     if (status == HL_OK) status = fn(context, buffers);
     hloom::restore_float_mode(mode);

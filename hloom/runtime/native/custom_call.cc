@@ -11,6 +11,7 @@
 #include <mutex>
 #include <new>
 
+#include "float_mode.h"
 #include "fork.h"
 #include "library_calls.h"
 
@@ -25,6 +26,7 @@ struct hl_custom_call {
     hl_handler handler;
     void* user;
     int64_t stages;
+    bool is_of_host;  // it computes in the host's floating-point mode
   };
   char* name;
   std::atomic<const Target*> target;
@@ -54,9 +56,9 @@ hl_custom_call* found(const char* name) {
   return nullptr;
 }
 
-int32_t add(const char* name, hl_handler handler, void* user, int64_t stages) {
+int32_t add(const char* name, const hl_custom_call::Target& given) {
   // What was there before stays: somebody may be calling it.
-  auto* target = new (std::nothrow) hl_custom_call::Target{handler, user, stages};
+  auto* target = new (std::nothrow) hl_custom_call::Target{given};
   if (!target) return HL_RESOURCE_EXHAUSTED;
   if (hl_custom_call* c = found(name)) {
     c->target.store(target, std::memory_order_release);
@@ -80,7 +82,7 @@ void add_built_in() {
   for (auto* calls : {&linalg_calls, &library_calls}) {
     if (calls == nullptr) continue;
     for (const BuiltIn* b = calls(); b->name; b++)
-      if (!found(b->name)) add(b->name, b->handler, nullptr, 1 << HL_STAGE_EXECUTE);
+      if (!found(b->name)) add(b->name, {b->handler, nullptr, 1 << HL_STAGE_EXECUTE, false});
   }
 }
 
@@ -90,7 +92,7 @@ void add_built_in() {
 HL_API int32_t hl_custom_call_register(const char* name, hl_handler handler, void* user,
                                        int64_t stages) {
   std::lock_guard<std::mutex> lock(hloom::registry_mutex());
-  return hloom::add(name, handler, user, stages);
+  return hloom::add(name, {handler, user, stages, true});
 }
 
 HL_API const hl_custom_call* hl_custom_call_find(const char* name) {
@@ -106,6 +108,8 @@ HL_API int32_t hl_custom_call_run(hl_context* ctx, const hl_custom_call* call,
   if (!(target->stages >> frame->stage & 1)) return HL_OK;
   hl_call_frame own = *frame;
   own.user = target->user;
+  if (!target->is_of_host) return target->handler(ctx, &own);
+  hloom::HostFloatMode mode;
   return target->handler(ctx, &own);
 }
 

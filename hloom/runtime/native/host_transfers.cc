@@ -2,6 +2,7 @@
 #include "host_transfers.h"
 
 #include "context.h"
+#include "float_mode.h"
 #include "loaded_program.h"
 #include "steps.h"
 
@@ -23,6 +24,7 @@ HL_API int32_t hl_host_send(hl_context* context, const char* name, const char* s
   const hl_host_transfers* host = hloom::of(context)->transfers;
   if (host == nullptr || host->send == nullptr)
     return hloom::nobody(context, name, "takes what is sent on", channel);
+  hloom::HostFloatMode mode;
   return host->send(host->state, context, channel, shape, data, size_bytes);
 }
 
@@ -32,6 +34,7 @@ HL_API int32_t hl_host_receive(hl_context* context, const char* name, const char
   const hl_host_transfers* host = hloom::of(context)->transfers;
   if (host == nullptr || host->receive == nullptr)
     return hloom::nobody(context, name, "gives what is received on", channel);
+  hloom::HostFloatMode mode;
   return host->receive(host->state, context, channel, shape, data, size_bytes);
 }
 

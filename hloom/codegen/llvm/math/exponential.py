@@ -22,29 +22,19 @@ from hloom.codegen.llvm.math.parts import (
 from hloom.codegen.llvm.values import V
 
 LOG2_E = 1 / math.log(2)
-ALL_ZERO = {"f32": -104.0, "f64": -746.0}
-"""Below it e**x is 0."""
-_ALL_INFINITE = {"f32": 89.0, "f64": 710.0}
+# Below the first the result is 0, above the second infinite.
+_RANGE = {"f32": (-104.0, 89.0), "f64": (-746.0, 710.0)}
 _BINARY_RANGE = {"f32": (-151.0, 128.0), "f64": (-1076.0, 1024.0)}
 # Below it e**x - 1 is -1.
 _MINUS_ONE = {"f32": -18.0, "f64": -38.0}
-# What is below it changes neither 1 nor what is divided by their sum.
-_BESIDE_ONE = {"f32": 2.0**-26, "f64": 2.0**-55}
 # Below it e**x - 1 is x.
 _TINY = {"f32": 2.0**-25, "f64": 2.0**-54}
 
 
 def exponential(e: Emit, x: V) -> V:
     """e**x."""
-    low, high = ALL_ZERO[x.kind], _ALL_INFINITE[x.kind]
-    return scaled_above(e, x, low, *exponential_parts(e, clamped(e, x, low, high)))
-
-
-def scaled_above(e: Emit, x: V, low: float, p: V, n: V) -> V:
-    """p * 2**n, and 0 where x is below a bound: there it is 0 that is scaled, because arithmetic
-    whose result is below the normal numbers takes Intel's processors 20 times as long. Scores that
-    are masked by a large negative number are there."""
-    return scaled(e, e.select(e.fcmp("olt", x, e.like(x, low)), e.like(x, 0.0), p), n)
+    low, high = _RANGE[x.kind]
+    return scaled(e, *exponential_parts(e, clamped(e, x, low, high)))
 
 
 def exponential_parts(e: Emit, x: V, rest: V | None = None) -> tuple[V, V]:
@@ -61,7 +51,7 @@ def exponential_parts(e: Emit, x: V, rest: V | None = None) -> tuple[V, V]:
 def exp2(e: Emit, x: V) -> V:
     """2**x, exact where x is an integer."""
     low, high = _BINARY_RANGE[x.kind]
-    return scaled_above(e, x, low, *exp2_parts(e, clamped(e, x, low, high)))
+    return scaled(e, *exp2_parts(e, clamped(e, x, low, high)))
 
 
 def exp2_parts(e: Emit, x: V) -> tuple[V, V]:
@@ -80,7 +70,7 @@ def exponential_minus_one(e: Emit, x: V) -> V:
     (2**n - 1) + 2**n r + 2**n (e**r - 1 - r), each sum with what its rounding lost. Half of it is
     computed, because 2**n itself may overflow where the result does not.
     """
-    bounded = clamped(e, x, _MINUS_ONE[x.kind], _ALL_INFINITE[x.kind])
+    bounded = clamped(e, x, _MINUS_ONE[x.kind], _RANGE[x.kind][1])
     whole, n = nearest_integer(e, bounded, LOG2_E)
     high, low = words("LN2", x)
     near = e.fma(whole, e.like(x, -high), bounded)
@@ -103,9 +93,6 @@ def logistic(e: Emit, x: V) -> V:
     small = exponential(e, e.fneg(e.fabs(x)))
     one = e.like(x, 1.0)
     above = e.select(e.fcmp("olt", x, e.like(x, 0.0)), small, one)
-    # Squares of what is far below one are no normal numbers, which take long.
-    is_far = e.fcmp("olt", small, e.like(x, _BESIDE_ONE[x.kind]))
-    small = e.select(is_far, e.like(x, 0.0), small)
     below, lost = fast_two_sum(e, one, small)
     quotient = e.fdiv(above, below)
     if not e.machine.has_fma:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.math.exponential import ALL_ZERO, exponential_parts, scaled_above
+from hloom.codegen.llvm.math.exponential import exponential_parts
 from hloom.codegen.llvm.math.logarithm import ROOT_HALF
 from hloom.codegen.llvm.math.parts import (
     clamped,
@@ -18,6 +18,7 @@ from hloom.codegen.llvm.math.parts import (
     integer_as_float,
     mantissa_and_exponent,
     polynomial,
+    scaled,
     two_product,
     two_sum,
     words,
@@ -49,7 +50,7 @@ def power(e: Emit, x: V, y: V) -> V:
     rest = e.select(extreme, zero, rest)
     limit = _EXTREME[x.kind]
     p, n = exponential_parts(e, clamped(e, product, -limit, limit), rest)
-    result = scaled_above(e, product, ALL_ZERO[x.kind], p, n)
+    result = scaled(e, p, n)
     falls = e.fcmp("olt", y, zero)
     empty = e.fcmp("oeq", a, zero)
     endless = e.fcmp("oeq", a, e.like(x, math.inf))

@@ -41,9 +41,10 @@ def ceil(e: Emit, x: V) -> V:
 
 
 def sign(e: Emit, x: V) -> V:
-    """-1 or 1; zeros and NaN are their own."""
+    """-1 or 1; zeros and NaN are their own, and what is taken for zero is a zero of its sign."""
     one = e.copysign(e.like(x, 1.0), x)
-    return e.select(e.fcmp("one", x, e.like(x, 0.0)), one, x)
+    zero = e.like(x, 0.0)
+    return e.select(e.fcmp("one", x, zero), one, e.fmul(x, zero))
 
 
 def is_finite(e: Emit, x: V) -> V:
