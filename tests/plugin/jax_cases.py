@@ -127,9 +127,10 @@ def case_every_type_goes_in_and_out():
         for got, want in ((there, given), (doubled, np.concatenate([given, given[::-1]]))):
             assert got.dtype == want.dtype and np.asarray(got).tobytes() == want.tobytes(), name
     tiny = jnp.finfo(jnp.bfloat16).smallest_normal  # a constant of the program, as is 1e-40
-    below = jax.jit(lambda x: (abs(x) < tiny, jnp.float32(1e-40) + 0 * x[0].astype("float32")))
-    mask, left = below(jax.device_put(np.array([1e-40, 3.0], jnp.bfloat16), HLOOM[0]))
-    assert np.asarray(mask).tolist() == [True, False] and float(left) == np.float32(1e-40)
+    below = jax.jit(lambda x: (abs(x) < tiny, jnp.float32(1e-40), jnp.float32(1e-40) + 0 * x[0]))
+    mask, moved, added = below(jax.device_put(np.array([1e-40, 3.0], np.float32), HLOOM[0]))
+    assert np.asarray(mask).tolist() == [True, False]
+    assert float(moved) == np.float32(1e-40) and float(added) == 0
 
 
 def case_training():

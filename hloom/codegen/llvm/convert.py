@@ -159,7 +159,7 @@ def _narrowed_power(e: Emit, x: V) -> V:
     """f8e8m0fnu: the exponent, halves up; NaN for what is not above 0."""
     bits = e.bits(x)
     # By its bits: programs take subnormal numbers for 0.
-    positive = e.icmp("sgt", bits, _word(e, bits, 0))
+    positive = e.icmp("sgt", bits, e.const(bits.kind, 0, bits.lanes))
     if x.kind == "f64":
         x = e.fptrunc(x, "f32")
     bits = e.bits(x)
