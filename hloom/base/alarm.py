@@ -41,6 +41,33 @@ class Occurrences:
 SLOW_COMPILES = Occurrences()
 
 
+class OutsideWait:
+    """Something that all compilations of this process have to wait for, and how far it is."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self.news = what, ""
+        self._start = performance()
+
+    def __str__(self) -> str:
+        news = f" ({self.news})" if self.news else ""
+        return f"waiting for {self.what} for {performance() - self._start:.1f} s{news}"
+
+
+_outside_waits: list[OutsideWait] = []
+"""Those of the process that are not over, whichever thread they hold up."""
+
+
+@contextmanager
+def outside_wait(what: str) -> Iterator[OutsideWait]:
+    """While something is waited for that is no compilation of a program; `news` may be set."""
+    wait = OutsideWait(what)
+    _outside_waits.append(wait)
+    try:
+        yield wait
+    finally:
+        _outside_waits.remove(wait)
+
+
 class Alarm:
     """What is to ring at a time, unless it is over before."""
 
@@ -114,7 +141,7 @@ def slow_alarm(
     """Write that `title` is slow, and `where` it is, if the block lasts over the threshold.
 
     What was announced as slow is followed by how long it took in the end. A threshold of 0 or
-    less turns the alarm off.
+    less turns the alarm off. `hint` is left out where something outside is waited for.
     """
     if threshold_s <= 0:
         yield
@@ -124,8 +151,10 @@ def slow_alarm(
     def ring() -> None:
         if occurrences.next_is_shown():
             shown.append(True)
-            lines = [f"[{title}] Very slow compile? It has taken {threshold_s:g} s: {where()}."]
-            write("\n  ".join([*lines, hint] if hint else lines))
+            waits = list(map(str, _outside_waits))
+            state = ", ".join([where(), *waits])
+            lines = [f"[{title}] Very slow compile? It has taken {threshold_s:g} s: {state}."]
+            write("\n  ".join([*lines, hint] if hint and not waits else lines))
 
     start = performance()
     alarm = Alarm(start + threshold_s, ring)

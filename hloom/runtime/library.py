@@ -12,6 +12,7 @@ from ctypes import POINTER, c_char_p, c_int8, c_int32, c_int64, c_uint32, c_uint
 from functools import cache
 from pathlib import Path
 
+from hloom.base.alarm import outside_wait
 from hloom.base.diagnostics import HloError
 from hloom.runtime.native_sources import LIBRARY, BuildError, is_checkout, is_stale
 
@@ -208,4 +209,10 @@ def _built() -> Path:
     """The library, made of its sources; what that takes is imported only then."""
     from hloom.runtime.build import build, tell_on_stderr
 
-    return build(tell=tell_on_stderr)
+    with outside_wait("the native runtime of this checkout") as wait:
+
+        def tell(line: str) -> None:
+            wait.news = line
+            tell_on_stderr(line)
+
+        return build(tell=tell)

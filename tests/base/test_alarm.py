@@ -6,7 +6,7 @@ import threading
 import time
 
 import hloom
-from hloom.base.alarm import Occurrences, slow_alarm
+from hloom.base.alarm import Occurrences, outside_wait, slow_alarm
 from hloom.base.clock import StageClock
 from hloom.compiler import compile_module
 
@@ -34,6 +34,23 @@ def test_alarm_says_what_is_slow():
     assert all(text.startswith(f"[{title}]") for text in said) and re.search(
         r"took \d+\.\d", said[1]
     )
+
+
+def test_alarm_says_what_is_waited_for_outside_of_compiling():
+    said = []
+
+    def alarm():
+        return slow_alarm("m", 0.01, str, hint="why", write=said.append, occurrences=Occurrences())
+
+    with outside_wait("the native runtime") as wait, alarm():
+        wait.news = "3 of 40 compiled"
+        wait_until(lambda: said)
+    assert "waiting for the native runtime for" in said[0] and "(3 of 40 compiled)" in said[0]
+    assert "why" not in said[0]
+    said.clear()
+    with alarm():
+        wait_until(lambda: said)
+    assert "waiting" not in said[0] and "why" in said[0]
 
 
 def test_alarms_ring_in_their_turn_whatever_order_they_are_set_in():
