@@ -93,7 +93,12 @@ def test_all_are_kept_where_the_environment_says_so() -> None:
 @pytest.mark.parametrize("of", ["f32", "f64"])
 def test_scales_are_powers_of_two_down_to_the_least(of: str) -> None:
     """f8e8m0fnu has no zero, but 2**-127, which f32 has among its subnormal numbers."""
-    text = f"HloModule m\nENTRY e {{\n  x = {of}[4] parameter(0)\n  ROOT y = f8e8m0fnu[4] convert(x)\n}}"
+    text = f"""HloModule m
+ENTRY main {{
+  x = {of}[4] parameter(0)
+  ROOT y = f8e8m0fnu[4] convert(x)
+}}
+"""
     x = np.array([2.0**-127, 1e-40, 2.0**-120, -1e-40], "f4" if of == "f32" else "f8")
     shown = np.asarray(hloom.compile(text)(x)).view(np.uint8)
     assert shown.tolist() == [0, 0, 7, 255]
