@@ -37,7 +37,7 @@ SMALL_TOLERANCE = 0.3
 """Of floats of a byte: one step of a type with two bits of mantissa."""
 COARSEST = 3e-2
 MOST_WATCHED = 2e6
-_SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-42, -3e38, 3e38, 1e-300, 65504.0, 0.5, -2.5, 1e9)
+_SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 2e-38, -3e38, 3e38, 1e-300, 65504.0, 0.5, -2.5, 1e9)
 
 
 @dataclass(frozen=True)
