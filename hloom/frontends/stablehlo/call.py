@@ -7,6 +7,7 @@ call of its function, marked as a composite.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import boolean, integer, plain_ints, text
@@ -21,6 +22,8 @@ from hloom.frontends.stablehlo.dynamic import (
 from hloom.frontends.stablehlo.refine_calls import RANDOM_BITS, REDUCE_WINDOW
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
+from hloom.ir.computation import Computation
+from hloom.ir.copy import copy_computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
 from hloom.ir.text.cursor import Cursor
@@ -229,6 +232,18 @@ def needed(scope: Scope, attributes: Any, name: str) -> int:
     return int(attributes[name].value)
 
 
+def total(scope: Scope, order: Computation) -> Computation:
+    """A comparator of floats in total order, which `topk` has too: an approximate one leaves open
+    where NaN come, and which zero comes first."""
+    test = order.root
+    floats = test.opcode == "compare" and test.operands[0].shape.dtype.is_floating
+    if not floats or test.attrs.type == "TOTALORDER":
+        return order
+    own, _ = copy_computation(order, scope.program.module)
+    own.root.attrs = replace(own.root.attrs, type="TOTALORDER")
+    return scope.program.shared(own)
+
+
 def approx_top_k(scope: Scope, op: Any) -> list[Instruction]:
     """The exact answer: sorted by the comparator, as many as are asked for."""
     x, places = scope.operands(op)[:2]
@@ -236,6 +251,7 @@ def approx_top_k(scope: Scope, op: Any) -> list[Instruction]:
     config = op.attributes.get("mhlo.backend_config", op.attributes.get("backend_config", {}))
     along = needed(scope, config, "reduction_dim") % x.shape.rank
     both = tuple_shape([x.shape, places.shape])
+    order = total(scope, order)
     ordered = scope.emit("sort", (x, places), both, (order,), dimensions=(along,))
     slices = []
     for k, result in enumerate(op.results):

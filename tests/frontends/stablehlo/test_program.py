@@ -8,6 +8,7 @@ pytest.importorskip("jaxlib", reason="StableHLO is read with jaxlib")
 import hloom
 from hloom.frontends.stablehlo.read import module_of_text
 from hloom.frontends.stablehlo.write import text_of_module
+from hloom.passes.normalize.topk_rewriter import TopkRewriter
 from tests.frontends.stablehlo.round_trip import lost
 
 TWICE = """
@@ -319,3 +320,33 @@ def test_all_to_all_along_two_dimensions():
     for device, result in enumerate(found):
         parts = [x[:, 2 * device : 2 * device + 2] for x in given]
         assert np.array_equal(result.array, np.concatenate(parts, 0))
+
+
+FEW = """module {
+  func.func @greater(%a: tensor<f32>, %b: tensor<f32>, %i: tensor<i32>, %j: tensor<i32>)
+      -> tensor<i1> {
+    %0 = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    return %0 : tensor<i1>
+  }
+  func.func @main(%x: tensor<2x9xf32>) -> (tensor<2x3xf32>, tensor<2x3xi32>) {
+    %i = stablehlo.iota dim = 1 : tensor<2x9xi32>
+    %c = stablehlo.constant dense<-1> : tensor<i32>
+    %d = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %1:2 = stablehlo.custom_call @ApproxTopK(%x, %i, %d, %c) {
+      called_computations = [@greater],
+      mhlo.backend_config = {reduction_dim = 1 : i64, top_k = 3 : i64}}
+      : (tensor<2x9xf32>, tensor<2x9xi32>, tensor<f32>, tensor<i32>)
+      -> (tensor<2x3xf32>, tensor<2x3xi32>)
+    return %1#0, %1#1 : tensor<2x3xf32>, tensor<2x3xi32>
+  }
+}"""
+
+
+def test_the_first_few_about_in_order_are_a_topk():
+    module = module_of_text(FEW)
+    assert TopkRewriter().run(module).changed
+    hloom.verify(module)
+    x = np.random.default_rng(0).standard_normal((2, 9)).astype(np.float32)
+    values, places = (e.array for e in hloom.evaluate(module, x).elements)
+    assert np.array_equal(values, -np.sort(-x)[:, :3])
+    assert np.array_equal(np.take_along_axis(x, places, 1), values)
