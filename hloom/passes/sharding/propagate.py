@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappop, heappush
 
@@ -75,6 +75,20 @@ class Step:
     is_border: bool = False
     """Whether the nodes are a value outside of a region that the program partitions itself, and
     its part inside."""
+    phases: tuple[Phase, ...] = field(init=False)
+    """In which something is done that an earlier one does not do."""
+
+    def __post_init__(self) -> None:
+        self.phases = tuple(Phase)[0 if self.is_early else 1 :]
+        if self.is_border or any(f.kind == Kind.PERMUTE for f in self.table.factors):
+            return
+        if _joins_spread(self.at):
+            self.phases = Phase.SAME, Phase.MOVING
+        elif self.is_early:
+            is_spread = self.at.opcode == _SPREAD
+            self.phases = (Phase.SAME, Phase.BACKWARD) if is_spread else (Phase.SAME,)
+        else:
+            self.phases = Phase.FORWARD, Phase.BACKWARD
 
 
 class Propagation:
@@ -180,9 +194,10 @@ class Propagation:
 
     def _push(self, node: Node) -> None:
         for number in self.steps_of[node]:
-            if self.depths[self.all_steps[number].at.parent] < self._depth:
+            step = self.all_steps[number]
+            if self.depths[step.at.parent] < self._depth:
                 continue
-            for phase in range(Phase.SAME if self.all_steps[number].is_early else 1, 4):
+            for phase in step.phases:
                 if (phase, number) not in self._waiting:
                     self._waiting.add((phase, number))
                     heappush(self._queue, (phase, number))
@@ -215,8 +230,12 @@ class Propagation:
                 for factor, axes in self._projected(step.table, node, dims).items():
                     if axes and _may(step.table.factors[factor].kind, phase):
                         proposals.setdefault((factor, axes), []).append(node)
+        wanted = dict(proposals.keys())
+        axes = [a for own in wanted.values() for a in own]
+        if len(wanted) == len(proposals) and len(set(axes)) == len(axes):
+            return wanted  # nothing disagrees
         kept_bytes = {key: sum(n.size_bytes for n in held) for key, held in proposals.items()}
-        wanted: dict[int, Axes] = {}
+        wanted = {}
         owner: dict[int, int] = {}
         winners: dict[int, list[Node]] = {}
         kinds = step.table.factors

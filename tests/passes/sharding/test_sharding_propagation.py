@@ -11,6 +11,7 @@ from hloom.interp.draw import draw_instance
 from hloom.ir.op import OPS
 from hloom.ir.values.sharding import Sharding
 from hloom.passes.sharding.sharding_propagation import explained_shardings
+from hloom.passes.sharding.sharding_propagation import propagated as decided
 from hloom.tools.main import app
 
 ROWS = "{devices=[4,1]<=[4]}"
@@ -142,6 +143,14 @@ def test_the_command_explains_one_value(tmp_path):
     result = CliRunner().invoke(app, words)
     (row,) = json.loads(result.stdout)["rows"]
     assert (row["value"], row["verdict"], row["other"]) == ("d", ROWS, "d")
+
+
+def test_elementwise_operations_are_looked_at_once_for_each_value_that_changes():
+    lines = [f"  v{k + 1} = f32[8,16] tanh(v{k})" for k in range(100)]
+    head = "  v0 = f32[8,16] parameter(0), sharding={devices=[4,1]<=[4]}"
+    body = "\n".join([head, *lines, "  ROOT r = f32[8,16] negate(v100)"])
+    propagation = decided(parse(f"HloModule m, num_partitions=4\nENTRY e {{\n{body}\n}}\n"))
+    assert 101 <= propagation.steps <= 3 * 101
 
 
 def test_a_limit_that_is_reached_is_said():
