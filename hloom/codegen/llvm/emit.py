@@ -21,7 +21,7 @@ HALVES = (8, 16, 32)
 
 @lru_cache(maxsize=4096)
 def _mask_text(mask: tuple[int, ...]) -> str:
-    """The lanes that a shuffle picks: 81 different ones among 4,470 of 19 programs."""
+    """The lanes that a shuffle picks: 92 different masks among 6,220 shuffles of 19 programs."""
     picked = ", ".join(["i32 poison" if m < 0 else f"i32 {m}" for m in mask])
     return f"<{len(mask)} x i32> {f'<{picked}>' if any(mask) else 'zeroinitializer'}"
 
