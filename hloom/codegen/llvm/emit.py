@@ -19,7 +19,7 @@ HALVES = (8, 16, 32)
 """Widths of the upper halves of products that LLVM looks for."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _mask_text(mask: tuple[int, ...]) -> str:
     """The lanes that a shuffle picks: 92 different masks among 6,220 shuffles of 19 programs."""
     picked = ", ".join(["i32 poison" if m < 0 else f"i32 {m}" for m in mask])
