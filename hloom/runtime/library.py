@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from ctypes import POINTER, c_char_p, c_int8, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -195,6 +196,9 @@ def library() -> ctypes.CDLL:
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(opened, name)
         function.restype, function.argtypes = result, arguments
+    if (word := os.environ.get("HLOOM_SUBNORMALS", "")) not in ("", "keep"):
+        text = f"HLOOM_SUBNORMALS={word} means nothing: unset it, or set it to `keep`"
+        warnings.warn(text, stacklevel=2)
     return opened
 
 

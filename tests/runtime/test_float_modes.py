@@ -12,6 +12,8 @@ import pytest
 
 import hloom
 from hloom.runtime import ffi
+from tests.runtime.native_parts import Context, LoadedObjects
+from tests.runtime.native_programs import emit, pointers
 
 CHECKOUT = Path(__file__).parents[2]
 SIZE = 300_000  # enough for all threads
@@ -37,6 +39,13 @@ ENTRY main {
   x = f32[4] parameter(0)
   ROOT y = f32[4] custom-call(x), custom_call_target="test.halves",
     api_version=API_VERSION_TYPED_FFI
+}
+"""
+HOST_CALL = """
+declare i32 @hl_call_host(ptr, i64, ptr)
+define i32 @call_host(ptr %context, ptr %buffers) {
+  %status = call i32 @hl_call_host(ptr %context, i64 0, ptr %buffers)
+  ret i32 %status
 }
 """
 KEPT = """
@@ -77,9 +86,18 @@ def test_functions_of_the_host_keep_them() -> None:
     np.testing.assert_array_equal(np.asarray(hloom.compile(CALL)(x)), x * np.float32(0.5))
 
 
+def test_functions_of_the_host_without_a_handler_keep_them_too() -> None:
+    seen = []
+    tiny = np.float32(1e-40)
+    with Context(host_functions=[lambda *_: seen.append(tiny * np.float32(0.5))]) as context:
+        loaded = LoadedObjects({"calls": emit(HOST_CALL)})
+        context.execute(loaded.symbol("call_host"), pointers(np.array([0])))
+    assert seen == [np.float32(5e-41)]
+
+
 def test_all_are_kept_where_the_environment_says_so() -> None:
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "HLOOM_CACHE": "0"}
-    for value, wanted in (("keep", "True"), ("", "False")):
+    for value, wanted in (("keep", "True"), ("", "False"), ("Keep", "False")):
         told = subprocess.run(
             [sys.executable, "-c", KEPT],
             env={**environment, "HLOOM_SUBNORMALS": value},
@@ -88,6 +106,7 @@ def test_all_are_kept_where_the_environment_says_so() -> None:
             timeout=100,
         )
         assert told.stdout.strip() == wanted, told.stderr
+        assert ("HLOOM_SUBNORMALS=Keep means nothing" in told.stderr) == (value == "Keep")
 
 
 @pytest.mark.parametrize("of", ["f32", "f64"])
@@ -95,10 +114,12 @@ def test_scales_are_powers_of_two_down_to_the_least(of: str) -> None:
     """f8e8m0fnu has no zero, but 2**-127, which f32 has among its subnormal numbers."""
     text = f"""HloModule m
 ENTRY main {{
-  x = {of}[4] parameter(0)
-  ROOT y = f8e8m0fnu[4] convert(x)
+  x = {of}[6] parameter(0)
+  ROOT y = f8e8m0fnu[6] convert(x)
 }}
 """
-    x = np.array([2.0**-127, 1e-40, 2.0**-120, -1e-40], "f4" if of == "f32" else "f8")
+    x = np.array(
+        [2.0**-127, 1e-40, 2.0**-120, -1e-40, 1e-38, 1.1e-38], "f4" if of == "f32" else "f8"
+    )
     shown = np.asarray(hloom.compile(text)(x)).view(np.uint8)
-    assert shown.tolist() == [0, 0, 7, 255]
+    assert shown.tolist() == [0, 0, 7, 255, 1, 1]

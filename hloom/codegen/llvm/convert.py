@@ -160,13 +160,19 @@ def _narrowed_power(e: Emit, x: V) -> V:
     bits = e.bits(x)
     # By its bits: programs take subnormal numbers for 0.
     positive = e.icmp("sgt", bits, e.const(bits.kind, 0, bits.lanes))
+    above_least = None
     if x.kind == "f64":
+        # f32 has those below 2**-126 as subnormal numbers; this one is halfway to 2**-127 there.
+        above_least = e.fcmp("ogt", x, e.like(x, 2.0**-127 + 2.0**-150))
         x = e.fptrunc(x, "f32")
     bits = e.bits(x)
     # 2**-127 has no hidden bit in f32: it alone is no half to be rounded up.
     exact = e.icmp("eq", bits, _word(e, bits, 1 << 22))
-    half = e.select(exact, _word(e, bits, 0), _word(e, bits, 1 << 22))
+    zero = _word(e, bits, 0)
+    half = e.select(exact, zero, _word(e, bits, 1 << 22))
     code = e.lshr(e.add(bits, half), _word(e, bits, 23))
+    if above_least is not None:
+        code = e.or_(code, e.zext(e.and_(above_least, e.icmp("eq", code, zero)), "i32"))
     finite = e.icmp("ult", code, _word(e, bits, 255))
     return e.select(e.and_(positive, finite), code, _word(e, bits, 255))
 

@@ -188,7 +188,9 @@ HL_API int32_t hl_call_host(hl_context* context, int64_t id, void** buffers) {
     return hl_set_error(context, HL_NOT_FOUND, "the program calls host function %lld; %lld are set",
                         static_cast<long long>(id),
                         static_cast<long long>(inner->host_function_count));
+  uint64_t mode = hloom::set_float_mode(hloom::kHostFloatMode);
   int32_t status = inner->host_functions[id](context, id, buffers);
+  hloom::set_float_mode(mode);
   if (status != HL_OK)
     hl_set_error(context, status, "host function %lld failed with status %d",
                  static_cast<long long>(id), status);
@@ -213,10 +215,10 @@ HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffe
       inner->slot_generation = hloom::pool_generation(pool);
       inner->slot = hloom::acquire_slot(pool);
     }
-    uint64_t mode = hloom::set_program_float_mode();
+    uint64_t mode = hloom::set_float_mode(hloom::program_float_mode);
     int32_t status = inner->call_site_count != 0 ? hl_call_sites_begin(context, buffers) : HL_OK;
     if (status == HL_OK) status = fn(context, buffers);
-    hloom::restore_float_mode(mode);
+    hloom::set_float_mode(mode);
     if (inner->slot != nullptr && inner->slot_generation == hloom::pool_generation(pool))
       hloom::release_slot(pool, inner->slot);
     inner->slot = nullptr;

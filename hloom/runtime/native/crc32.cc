@@ -8,6 +8,8 @@
 
 #include <array>
 
+#include "processor.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -177,10 +179,9 @@ HLOOM_CRC uint32_t by_instructions(uint32_t crc, const char* data, int64_t size)
 // As much from the beginning as the processor has instructions for; how many bytes that is.
 int64_t by_hardware(uint32_t* crc, const char* data, int64_t size) {
 #if defined(__x86_64__)
-  static const bool has_products =
-      __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+  static const bool has_products = hloom::missing_features("x86_64", "pclmul,sse4.1").empty();
   static const bool has_wide_products =
-      has_products && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
+      has_products && hloom::missing_features("x86_64", "avx512f,vpclmulqdq").empty();
   if (!has_products || size < 64) return 0;
   size &= ~int64_t{15};
   *crc = has_wide_products && size >= 256 ? by_wide_products(*crc, data, size)

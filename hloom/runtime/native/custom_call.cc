@@ -109,8 +109,10 @@ HL_API int32_t hl_custom_call_run(hl_context* ctx, const hl_custom_call* call,
   hl_call_frame own = *frame;
   own.user = target->user;
   if (!target->is_of_host) return target->handler(ctx, &own);
-  hloom::HostFloatMode mode;
-  return target->handler(ctx, &own);
+  uint64_t mode = hloom::set_float_mode(hloom::kHostFloatMode);
+  int32_t status = target->handler(ctx, &own);
+  hloom::set_float_mode(mode);
+  return status;
 }
 
 // Whether the calls are to be in the order of the program, though nothing is said of effects.

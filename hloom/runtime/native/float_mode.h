@@ -6,23 +6,17 @@
 
 namespace hloom {
 
-// Rounds to nearest, traps nothing, and takes subnormal numbers for zero, as XLA:CPU does (with
-// HLOOM_SUBNORMALS=keep it keeps them); returns what was set before.
-uint64_t set_program_float_mode();
-void restore_float_mode(uint64_t mode);
+// Both round to nearest and trap nothing. The host's keeps subnormal numbers, as IEEE 754 has it;
+// that of programs takes them for zero, as XLA:CPU does, unless HLOOM_SUBNORMALS=keep.
+#if defined(__x86_64__)
+constexpr uint64_t kHostFloatMode = 0x1f80;
+#else
+constexpr uint64_t kHostFloatMode = 0;
+#endif
+extern const uint64_t program_float_mode;
 
-// While it lives this thread computes as IEEE 754 has it by default: rounds to nearest, traps
-// nothing, keeps subnormal numbers. For functions of the host that a program calls.
-class HostFloatMode {
- public:
-  HostFloatMode();
-  ~HostFloatMode();
-  HostFloatMode(const HostFloatMode&) = delete;
-  HostFloatMode& operator=(const HostFloatMode&) = delete;
-
- private:
-  uint64_t before_;
-};
+// Sets the mode of this thread; returns what was set before, which can be set again.
+uint64_t set_float_mode(uint64_t mode);
 
 }  // namespace hloom
 

@@ -24,8 +24,10 @@ HL_API int32_t hl_host_send(hl_context* context, const char* name, const char* s
   const hl_host_transfers* host = hloom::of(context)->transfers;
   if (host == nullptr || host->send == nullptr)
     return hloom::nobody(context, name, "takes what is sent on", channel);
-  hloom::HostFloatMode mode;
-  return host->send(host->state, context, channel, shape, data, size_bytes);
+  uint64_t mode = hloom::set_float_mode(hloom::kHostFloatMode);
+  int32_t status = host->send(host->state, context, channel, shape, data, size_bytes);
+  hloom::set_float_mode(mode);
+  return status;
 }
 
 HL_API int32_t hl_host_receive(hl_context* context, const char* name, const char* shape,
@@ -34,8 +36,10 @@ HL_API int32_t hl_host_receive(hl_context* context, const char* name, const char
   const hl_host_transfers* host = hloom::of(context)->transfers;
   if (host == nullptr || host->receive == nullptr)
     return hloom::nobody(context, name, "gives what is received on", channel);
-  hloom::HostFloatMode mode;
-  return host->receive(host->state, context, channel, shape, data, size_bytes);
+  uint64_t mode = hloom::set_float_mode(hloom::kHostFloatMode);
+  int32_t status = host->receive(host->state, context, channel, shape, data, size_bytes);
+  hloom::set_float_mode(mode);
+  return status;
 }
 
 HL_API void hl_program_set_transfers(hl_program* program, const hl_host_transfers* transfers) {

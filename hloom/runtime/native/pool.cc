@@ -171,7 +171,7 @@ void* work(void* argument) {
   Start start = *static_cast<Start*>(argument);
   free(argument);
   hl_pool* pool = start.pool;
-  set_program_float_mode();
+  set_float_mode(program_float_mode);
   bool was_asleep = false;
   int64_t since = now_ns();
   unsigned turns = 0;

@@ -122,7 +122,7 @@ def test_of_16_bits_erfc_is_rounded_once():
         unit = np.ldexp(1.0, np.maximum(np.frexp(exact)[1] - 1, lowest) - digits + 1)
         for how, found in computed("erfc", x).items():
             errors = np.abs(found.astype(float) - exact) / unit
-            if dtype is ml_dtypes.bfloat16:  # subnormal results may count as zero
+            if (how, dtype) == ("compiled", ml_dtypes.bfloat16):  # subnormal results count as zero
                 errors[(exact < 2.0**-126) & (found == 0)] = 0
             assert errors.max() < 0.5001, (how, dtype, x[errors.argmax()])
 

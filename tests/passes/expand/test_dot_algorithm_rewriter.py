@@ -17,6 +17,7 @@ from hloom.passes import pass_named
 from hloom.passes.expand.dot_algorithm_rewriter import SCHEMES
 from hloom.types.dtype import BY_NAME
 from tests.pass_case import difference, leaves
+from tests.subnormal import flushed
 
 TYPES = [BY_NAME[n] for n in "f32 f64 bf16 f16 f8e4m3fn f8e8m0fnu f4e2m1fn s8 s32 c64".split()]
 RESULTS = [BY_NAME[n] for n in "f32 f64 bf16 f16 f8e5m2 s32".split()]
@@ -160,14 +161,26 @@ def test_compiled_x6_is_better_than_x3_where_parts_matter():
 
 @pytest.mark.parametrize("algorithm", [a for a in SCHEMES if SCHEMES[a].sum.bits > 16])
 def test_compiled_special_values_are_those_of_the_evaluator(algorithm):
-    largest, least = np.finfo(np.float32).max, np.float32(2.0**-120)
+    largest, least = np.finfo(np.float32).max, np.float32(2.0**-149)
+    small = np.float32(2.0**-120)
     x = np.array(
-        [[np.inf], [-np.inf], [np.nan], [largest], [-largest], [0.0], [-0.0], [least], [65519.0]],
+        [
+            [np.inf],
+            [-np.inf],
+            [np.nan],
+            [largest],
+            [-largest],
+            [0.0],
+            [-0.0],
+            [least],
+            [-small],
+            [65519.0],
+        ],
         np.float32,
     )
     y = np.array([[1.0, -1.0, np.inf, 0.0, 0.5, np.nan]], np.float32)
-    module = of_types("f32", "f32", "f32", algorithm, (9, 1, 6))
-    (want,) = leaves(evaluate(module, x, y))
+    module = of_types("f32", "f32", "f32", algorithm, (10, 1, 6))
+    (want,) = leaves(evaluate(module, flushed(x), y))
     have = np.asarray(hloom.compile(module)(x, y))
     np.testing.assert_array_equal(have, want)
 
