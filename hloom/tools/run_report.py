@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from hloom.tools.evaluate import FEW, plain, show, summary
 from hloom.tools.roofline import roofline_data, show_roofline
 from hloom.tools.terminal import bytes_text, console, print_table, table, time_text
 from hloom.tools.timeline import show_timeline, timeline_data
+
+SUBNORMAL_HINT = """\
+hint: native code takes subnormal numbers for zero, the interpreter does not; with
+HLOOM_SUBNORMALS=keep both keep them, which shows whether that is why"""
 
 
 @dataclass(frozen=True)
@@ -231,6 +236,8 @@ def show_differences(differing: list[Difference], top: int) -> None:
     good = typer.style("the same as the interpreter within tolerances", fg="green")
     bad = typer.style(f"{wrong} of {len(differing)} results differ from the interpreter", fg="red")
     typer.echo(bad if wrong else good)
+    if wrong and os.environ.get("HLOOM_SUBNORMALS") != "keep":
+        typer.echo(SUBNORMAL_HINT)
 
 
 def is_saved(exe: api.Executable) -> bool:
