@@ -17,27 +17,22 @@ from hloom.interp.ranges import ValueRange, value_ranges
 from hloom.interp.values import default_memory_limit, nesting_limit, refused, value_bytes
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module, expect_module
+from hloom.types.aligned import aligned_empty
 from hloom.types.dtype import DType
 from hloom.types.literal import Literal
 from hloom.types.shape import UNBOUNDED, Shape
-from hloom.types.sizes import unpacked_bytes
 
 ANYTHING = ValueRange()
 _UNBOUNDED_SIZE = 3
 PIECE = 1 << 16
 """Elements drawn at a time; a multiple of 4, as numpy takes bytes from one draw of 32 bits."""
-ALIGNMENT = 64
-"""Bytes; where arrays stand, so that a program takes them without a copy."""
 Empty = Callable[[Shape, tuple[int, ...]], np.ndarray]
 """What gives the memory of an array: its shape, and the sizes it has."""
 
 
 def aligned(shape: Shape, sizes: tuple[int, ...]) -> np.ndarray:
     """An array with any values, where a program can use it as it stands."""
-    size = unpacked_bytes(shape.with_dims(sizes))
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size].view(shape.dtype.numpy).reshape(sizes)
+    return aligned_empty(sizes, shape.dtype.numpy)
 
 
 def random_arguments(

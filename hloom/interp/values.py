@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hloom.base.diagnostics import EvalError, UsageError
+from hloom.types.aligned import aligned_copy
 from hloom.types.dtype import from_numpy
 from hloom.types.literal import Literal
 from hloom.types.shape import UNBOUNDED, Shape
@@ -155,7 +156,7 @@ def to_literal(value: EvalValue, shape: Shape) -> Literal:
     if not fits(value.shape, array_shape):
         raise EvalError(f"the result is {described(value)}, not {shape.text_without_layout}")
     # A copy, since the value may be an argument or a view of one, which the caller may change.
-    return Literal(array_shape, np.array(value, order="C"))
+    return Literal(array_shape, aligned_copy(value))
 
 
 def refused(error: Exception, i: Instruction | None) -> EvalError:

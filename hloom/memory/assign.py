@@ -32,6 +32,7 @@ from hloom.plan.branches import BranchPlan
 from hloom.plan.buffer_assignment import AssignedValue, BufferAssignment, SliceTree
 from hloom.plan.order import Order
 from hloom.program.slice import ALIGNMENT, Allocation, BufferSlice
+from hloom.types.aligned import aligned_copy, is_aligned
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape
 
@@ -320,11 +321,14 @@ def _part(literal: Literal, index: tuple[int, ...]) -> Literal:
 
 def literal_bytes(literal: Literal, shape: Shape) -> bytes | memoryview:
     """The bytes of a constant as they stand in memory: in the order of its layout. A literal that
-    has them so is not copied, unless its memory is another's, who may write to it."""
+    has them so is not copied, unless its memory is another's, who may write to it, or vectors would
+    lie across two lines of a cache."""
     array = np.asarray(literal.array)
     if shape.layout is not None and shape.layout.minor_to_major:
         array = array.transpose(tuple(reversed(shape.layout.minor_to_major)))
-    array = np.ascontiguousarray(array)
     owner = array if array.base is None else array.base
     is_own = isinstance(owner, np.ndarray) and owner.flags.owndata
-    return array.reshape(-1).view(np.uint8).data if is_own else array.tobytes()
+    if not (is_own and array.flags.c_contiguous and is_aligned(array)):
+        array = aligned_copy(array)
+        array.flags.writeable = False
+    return array.reshape(-1).view(np.uint8).data

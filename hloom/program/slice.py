@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from hloom.types.sizes import ALIGNMENT as ALIGNMENT  # of every slice of the temp block, too
+
 Index = tuple[int, ...]
 Kind = Literal["parameter", "constant", "output", "temp"]
 
-ALIGNMENT: Final = 64
-"""Of allocations, and of every slice of the temp block, in bytes."""
 STREAMED_BYTES: Final = 1 << 24
 """From this size on an array may be written past the caches, which needs its full alignment; whose
 caches are larger writes larger ones so."""

@@ -20,6 +20,8 @@ from hloom.types.shape import UNBOUNDED, Shape, tuple_shape
 PACKED_BITS: Final = frozenset((2, 4))
 """Of elements that share bytes where layouts say so. Those of one bit have a byte each, as `pred`:
 programs from JAX and StableHLO cannot tell the two apart."""
+ALIGNMENT: Final = 64
+"""Of allocations and constants, in bytes: a vector of any processor lies in one line of a cache."""
 SIZE_SLOT_BYTES: Final = 4
 """Of the s32 that holds the actual size of one dimension."""
 

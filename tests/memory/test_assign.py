@@ -10,9 +10,11 @@ from hloom.base.diagnostics import HloError
 from hloom.ir.text import parse_module
 from hloom.memory.assign import AssignOptions, assign_buffers, literal_bytes
 from hloom.plan.order import Order
+from hloom.types.aligned import aligned_copy, aligned_empty
 from hloom.types.layout import layout
 from hloom.types.literal import Literal
 from hloom.types.shape import shape
+from hloom.types.sizes import ALIGNMENT
 from tests.memory.drawn_modules import Drawn
 from tests.memory.placed import placed, run_both
 
@@ -93,7 +95,7 @@ ENTRY e { k = s4[2,3]{0,1} constant({{1,2,3},{4,5,6}})
 
 @pytest.mark.parametrize("order", [(1, 0), (0, 1)])
 def test_bytes_of_a_constant_are_those_of_its_literal_where_nobody_else_may_write_them(order):
-    own = np.arange(6, dtype=np.float32).reshape(2, 3)
+    own = aligned_copy(np.arange(6, dtype=np.float32).reshape(2, 3))
     foreign = bytearray(own.tobytes())  # as the memory of a tensor of PyTorch
     view = np.frombuffer(foreign, np.float32).reshape(2, 3)
     of = shape("f32", (2, 3)).with_layout(layout(order))
@@ -103,6 +105,15 @@ def test_bytes_of_a_constant_are_those_of_its_literal_where_nobody_else_may_writ
     in_order = own.transpose(order[::-1])
     assert bytes(copied) == bytes(shared) == in_order.tobytes()
     assert np.shares_memory(np.frombuffer(shared, np.uint8), own) == (order == (1, 0))
+
+
+@pytest.mark.parametrize("offset", [0, 16])
+def test_constants_stand_where_vectors_find_whole_lines(offset):
+    whole = aligned_empty((4096,), np.dtype(np.uint8))
+    own = whole[offset : offset + 1024].view(np.float32)
+    data = np.frombuffer(literal_bytes(Literal.owning(own), shape("f32", (256,))), np.uint8)
+    assert data.ctypes.data % ALIGNMENT == 0
+    assert np.shares_memory(data, own) == (offset == 0)
 
 
 def test_every_width_zero_sizes_and_tokens():

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
@@ -32,6 +30,7 @@ from hloom.passes.layout.indexed_orders import reorder_gather, reorder_scatter
 from hloom.passes.layout.order_graph import FIXED, OrderGraph
 from hloom.passes.layout.order_rules import RULES, alike, pointwise
 from hloom.passes.layout.order_rules import dynamic_slice as slice_rule
+from hloom.types.aligned import aligned_copy
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape, shape, tuple_shape
 
@@ -167,7 +166,7 @@ class Reorderer:
         order = self.order_of(i)
         if i.shape.is_array and order != identity(len(order)):
             self.take(i, order)
-            array = np.ascontiguousarray(i.attrs.literal.array.transpose(order))
+            array = aligned_copy(i.attrs.literal.array.transpose(order))
             i.attrs = replace(i.attrs, literal=Literal.owning(array, i.shape))
 
     def iota(self, i: Instruction) -> None:

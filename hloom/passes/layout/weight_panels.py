@@ -13,8 +13,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
 from hloom.analysis.panels import Matrix, panel_width, panels_behind, panels_order
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -26,6 +24,7 @@ from hloom.ir.values.slices import Slices
 from hloom.passes.fuse.build import CONFIGS, fuse_members
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
+from hloom.types.aligned import aligned_empty
 from hloom.types.literal import Literal
 from hloom.types.shape import shape
 
@@ -181,7 +180,9 @@ def _panels(literal: Literal, w: Weight) -> Literal:
     width, groups = panel_width(columns), w.matrix.depth // group
     assert width is not None, "there is no weight without panels"
     rows = array.transpose(dims).reshape(groups, group, columns)
-    panels = np.zeros((-(-columns // width), groups, width, group), array.dtype)
+    panels = aligned_empty((-(-columns // width), groups, width, group), array.dtype)
+    if columns % width:
+        panels[-1] = 0
     for k, panel in enumerate(panels):
         part = rows[:, :, k * width : (k + 1) * width]
         panel[:, : part.shape[2]] = part.transpose(0, 2, 1)
