@@ -8,10 +8,11 @@ once, and turns the results back on their way to memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from hloom.codegen.affine import Affine
+from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import is_simple
 from hloom.codegen.elements_fold import folds_own_types
 from hloom.codegen.kept import Kept, KeptElements, Passes, is_row_fold, lies_in_rows, row_rank
@@ -175,26 +176,43 @@ class _ShortRows:
             b.store(buffer, e.scalar(c.times(lanes)), value, strides)
         return ()
 
-    def _chunks(self) -> list[tuple[int, int]]:
-        """Where chunks of columns begin, and how many they are: as many as rows, so that what is
-        turned stays in registers."""
-        columns, most = self.form.columns, self.form.lanes
-        return [(c, min(most, columns - c)) for c in range(0, columns, most)]
+    def _chunks(self, turn: Callable[[Affine, int], None]) -> None:
+        """Calls `turn(start, size)` for chunks of columns: as many as rows, so that what is turned
+        stays in registers. One loop turns those of full size: the text of a transpose is long."""
+        e, columns, most = self.e, self.form.columns, self.form.lanes
+        full = columns // most
+
+        def one(k: Affine) -> tuple[Value, ...]:
+            turn(k.times(most), most)
+            return ()
+
+        if full > 1:
+            e.loop(full, (), one)
+        elif full:
+            turn(ZERO, most)
+        if columns % most:
+            turn(Affine(full * most), columns % most)
 
     def _read(self, leaf: Instruction, start: Affine, lanes: int) -> None:
         """Some rows of a leaf, turned into its scratch."""
         e, b, columns = self.e, self.emitter.builder, self.form.columns
         source, place = e.sources[leaf], e.places[leaf]
-        for c, count in self._chunks():
+
+        def turn(c: Affine, count: int) -> None:
             offset = e.scalar(start.times(columns).plus(c))
             value = b.load(source.buffer, offset, (count, lanes), (1, columns))
-            b.store(place.buffer, b.index(c * lanes), value, (lanes, 1))
+            b.store(place.buffer, e.scalar(c.times(lanes)), value, (lanes, 1))
+
+        self._chunks(turn)
         place.is_complete = True
 
     def _write_back(self, k: int, buffer: Value, start: Affine, lanes: int) -> None:
         """What is in scratch, turned on its way to a result."""
         e, b, columns = self.e, self.emitter.builder, self.form.columns
-        for c, count in self._chunks():
-            value = b.load(buffer, b.index(c * lanes), (count, lanes), (lanes, 1))
+
+        def turn(c: Affine, count: int) -> None:
+            value = b.load(buffer, e.scalar(c.times(lanes)), (count, lanes), (lanes, 1))
             offset = e.scalar(start.times(columns).plus(c))
             b.store(self.emitter.outputs[k].buffer, offset, value, (1, columns))
+
+        self._chunks(turn)

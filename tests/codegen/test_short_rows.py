@@ -165,6 +165,19 @@ def test_short_rows_go_side_by_side_up_to_a_few_vectors() -> None:
         assert (f"grid(%0: {640 // lanes})" in kernels) == is_short
 
 
+def test_squares_of_a_row_are_turned_in_one_loop() -> None:
+    """And written once in what LLVM gets, too."""
+    lanes = host_device().compute.vector_floats
+    loads, shuffles = [], []
+    for columns in (lanes, MOST_VECTORS * lanes):
+        text = SOFTMAX.format(of="f32", dims=f"640,{columns}", rows="640", last=1, kept=0)
+        program = hloom.compile(hloom.parse(text))
+        loads.append(program.as_text("kernels").count(f"strides(1, {columns})"))
+        shuffles.append(program.as_text("llvm").count("shufflevector"))
+    assert loads[0] == loads[1]
+    assert shuffles[1] < 1.2 * shuffles[0]
+
+
 @pytest.mark.parametrize("of", ["pred", "u8", "f32"])
 @pytest.mark.parametrize("columns", [2, 3, 8, 16])
 def test_rows_that_a_reshape_makes(of: str, columns: int) -> None:

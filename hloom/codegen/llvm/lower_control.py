@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hloom.codegen.llvm.lower_memory import is_crosswise
 from hloom.codegen.llvm.lower_state import Handler, Joined, KernelLowering, Rows
 from hloom.codegen.llvm.lower_tiles import Tiles, end_of, loop_of_tiles
 from hloom.codegen.llvm.values import V
@@ -101,9 +102,20 @@ def _is_written_out(low: KernelLowering, block: Block, trips: int) -> bool:
     """Whether a loop of known steps is cheaper without the loop."""
     if trips <= 1:
         return True
-    size = trips * len(block.ops)
+    size = trips * sum(_size(op) for op in block.ops)
     straight = not any(op.blocks for op in block.ops)
     return low.freedom.unroll and straight and trips <= UNROLLED_STEPS and size <= UNROLLED_OPS
+
+
+def _size(op: Op) -> int:
+    """About how many instructions an operation is: one, but for squares that are turned."""
+    if op.opcode not in ("load", "store"):
+        return 1
+    buffer, tile = op.operands[0], op.results[0] if op.results else op.operands[2]
+    if not is_crosswise(tile.shape, op.attrs["strides"], buffer.dtype):
+        return 1
+    high, wide = tile.shape[-2:]
+    return high * (wide - 1).bit_length()
 
 
 def _trips(begin: V, end: V, step: int) -> int | None:

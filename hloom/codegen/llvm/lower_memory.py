@@ -53,7 +53,7 @@ def _plain_rows(
     low: KernelLowering, base: V, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType
 ) -> Rows:
     """A tile whose elements lie as in arrays."""
-    if _is_crosswise(shape, strides, dtype):
+    if is_crosswise(shape, strides, dtype):
         return _load_crosswise(low, base, shape, strides, dtype)
     return load_rows(low, base, row_offsets(shape, strides), shape, strides, dtype)
 
@@ -152,7 +152,7 @@ def _complex_row(
     return e.concat(parts[0]), e.concat(parts[1])
 
 
-def _is_crosswise(shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> bool:
+def is_crosswise(shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> bool:
     """Whether rows of the axis before the last are contiguous, so that a transpose pays."""
     return (
         len(shape) >= 2
@@ -208,7 +208,7 @@ def _store_plain(low: KernelLowering, op: Op, base: V, rows: Rows, dtype: DType)
     shape, strides = op.operands[2].shape, op.attrs["strides"]
     if _is_interleaved(shape, strides):
         _store_interleaved(low, base, shape, strides, rows, dtype)
-    elif _is_crosswise(shape, strides, dtype):
+    elif is_crosswise(shape, strides, dtype):
         _store_crosswise(low, op, base, rows, dtype)
     else:
         flags, align = _hints(low, op, dtype)

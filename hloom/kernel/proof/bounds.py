@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from hloom.kernel.kernel import Block, Kernel, Op, Value
 from hloom.kernel.proof.linear import Linear, Symbol, of_symbol
-from hloom.kernel.proof.offsets import unproved_bound
+from hloom.kernel.proof.offsets import doubted_bound, unproved_bound
 from hloom.kernel.proof.ranges import PLAIN, Ranges
 from hloom.kernel.proof.search import Narrowed, at_least_zero, greatest, lowest
 
@@ -51,13 +51,20 @@ class Unproved(NamedTuple):
     why: str
 
 
+class NeedsSearch(Exception):
+    """What intervals of minima and maxima do not say enough of."""
+
+
 class Bounds:
     """The walk over one kernel. `unproved` is what could not be shown, `stores` every write, `far`
-    loads from buffers whose mask may exclude what is far outside."""
+    loads from buffers whose mask may exclude what is far outside.
 
-    def __init__(self, kernel: Kernel) -> None:
+    Without `searching` it ends by `NeedsSearch` where only more than intervals could say it."""
+
+    def __init__(self, kernel: Kernel, *, searching: bool = True) -> None:
         self.kernel = kernel
-        self.ranges = Ranges(kernel)
+        self.searching = searching
+        self.ranges = Ranges(kernel, searching=searching)
         self.sizes: dict[Value, int] = {p.value: p.size for p in kernel.params}
         self.scope: list[Linear] = []
         self.always = True
@@ -127,6 +134,8 @@ class Bounds:
         if low >= 0 and high < size:
             return
         if op.opcode == "load" and buffer.op is None and max(-low, high - size) > NEAR:
+            if not self.searching:
+                raise NeedsSearch
             self.far.append(op)
         key = size, frozenset(offset.terms.items()), tuple(scope)  # the same facts, not equal ones
         self.doubtful.setdefault(key, []).append((offset, op))
@@ -137,6 +146,10 @@ class Bounds:
         """Prove accesses whose offsets differ by constants: where the least and the greatest are
         inside, all are."""
         ends = sorted({x.const: x for x, _ in accesses}.items())
+        if not self.searching:
+            if any(doubted_bound(x, size, scope) for x in {ends[0][1], ends[-1][1]}):
+                raise NeedsSearch
+            return
         if len(ends) > 2 and not any(
             unproved_bound(x, size, scope) for _, x in ends[:: len(ends) - 1]
         ):

@@ -58,6 +58,14 @@ def _unproved(offset: Linear, size: int, scope: Sequence[Linear]) -> str:
     return why
 
 
+def doubted_bound(offset: Linear, size: int, scope: Sequence[Linear]) -> str:
+    """As `unproved_bound`, after the first that is tried of all that may be."""
+    narrowed = Narrowed([*scope, *[fact for s in offset.terms for fact in s.facts]])
+    why = beyond(offset, size, scope) if narrowed.possible else ""
+    narrowed.undo()
+    return why
+
+
 def rounded(scope: Sequence[Linear]) -> Iterator[Linear]:
     """What facts say of the terms whose coefficients have a common divisor, as whole numbers.
 

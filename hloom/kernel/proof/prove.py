@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hloom.kernel.kernel import PRED, S64, Block, Kernel, Op, TileType, Value
-from hloom.kernel.proof.bounds import MASK_OPERAND, Bounds, Unproved
+from hloom.kernel.proof.bounds import MASK_OPERAND, Bounds, NeedsSearch, Unproved
 from hloom.kernel.proof.tiling import Box, Digit, covers
 from hloom.kernel.proof.writes import part_boxes, unproved_writes
 
@@ -33,8 +33,23 @@ class Proof:
 
 
 def prove(kernel: Kernel) -> Proof:
-    """What can, and cannot, be shown of a verified kernel; it is not changed."""
-    bounds = Bounds(kernel)
+    """What can, and cannot, be shown of a verified kernel; it is not changed.
+
+    First without a search for each minimum and maximum: that suffices for nine kernels of ten, and
+    of the rows of a convolution takes a third of the time.
+    """
+    try:
+        proof = _proof(kernel, searching=False)
+        if not proof.writes:
+            return proof
+    except NeedsSearch:
+        pass
+    return _proof(kernel, searching=True)
+
+
+def _proof(kernel: Kernel, *, searching: bool) -> Proof:
+    """What one walk shows."""
+    bounds = Bounds(kernel, searching=searching)
     bounds.run()
     parts = {}
     writes = unproved_writes(kernel, bounds)

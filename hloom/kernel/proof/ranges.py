@@ -38,9 +38,13 @@ def limits(dtype: DType) -> tuple[int, int]:
 
 
 class Ranges:
-    """What is known of the values of one kernel, filled in the order of its ops."""
+    """What is known of the values of one kernel, filled in the order of its ops.
 
-    def __init__(self, kernel: Kernel) -> None:
+    Of a minimum and a maximum intervals say enough for most kernels; `searching` asks more.
+    """
+
+    def __init__(self, kernel: Kernel, *, searching: bool = True) -> None:
+        self.searching = searching
         self.values: dict[Value, Known] = {}
         self.wrapped: dict[Value, Linear] = {}
         """Numbers from memory, and sums that may have left their type."""
@@ -198,7 +202,7 @@ class Ranges:
     def extreme(self, x: Linear, y: Linear, sign: int) -> Linear:
         """The lesser (sign 1) or greater (sign -1) of two."""
         apart = y.plus(x, -1).times(sign)
-        if apart.is_free:
+        if not self.searching or apart.is_free:
             low, high = apart.bounds()
             is_first, is_second = low >= 0, high <= 0
         else:
@@ -206,7 +210,7 @@ class Ranges:
             is_second = not is_first and at_least_zero(apart.times(-1))
         if is_first or is_second:
             return x if is_first else y
-        (a, b), (c, d) = span(x), span(y)
+        (a, b), (c, d) = (span(x), span(y)) if self.searching else (x.bounds(), y.bounds())
         low, high = (min(a, c), min(b, d)) if sign > 0 else (max(a, c), max(b, d))
         (rest, one), (other, two) = x.residue(), y.residue()
         step = max(gcd(one, two, rest - other), 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hloom.kernel.proof import ranges
 from hloom.kernel.proof.prove import masked, prove
 from hloom.kernel.text import parse_kernel, show_kernel
 from hloom.kernel.verify import verify_kernel
@@ -349,6 +350,18 @@ def test_masked_where_it_is_not_proved(name: str) -> None:
     verify_kernel(kernel)
     assert not prove(kernel).accesses
     assert show_kernel(parse_kernel(show_kernel(kernel))) == show_kernel(kernel)
+
+
+def test_a_search_is_made_where_intervals_of_extremes_do_not_suffice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    span = ranges.span
+    monkeypatch.setattr(ranges, "span", lambda *a: asked.append(a) or span(*a))
+    size, text = KERNELS["a clamped index"]
+    prove(parse_kernel(text.replace("SIZE", str(size))))
+    assert not asked
+    assert prove(parse_kernel(text.replace("SIZE", str(size - 1)))).accesses and asked
 
 
 def test_sums_that_wrap_prove_nothing() -> None:
