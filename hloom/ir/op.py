@@ -32,6 +32,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from hloom.base.registry import Registry
@@ -179,8 +180,9 @@ def opcode_table(fact: Callable[[OpDef], Fact | None]) -> Mapping[str, Fact]:
     loaded, not in a function.
     """
     table: dict[str, Fact] = {}
-    for name in OPS:
-        _enter(fact, table, OPS[name])
+    for name, declared in OPS.items():
+        if (value := fact(declared)) is not None:
+            table[name] = value
     _TABLES.append((fact, table))
     return table
 
@@ -197,13 +199,18 @@ def opcodes(
 
     An exception is for what is meant otherwise in one place only, and says why there.
     """
-    asked_traits = frozenset(traits)
+    return _opcodes(frozenset(traits), also, without)
+
+
+@cache
+def _opcodes(
+    traits: frozenset[Trait], also: tuple[str, ...], without: tuple[str, ...]
+) -> AbstractSet[str]:
+    """As `opcodes`: who asks for the same has the same table."""
 
     def belongs(declared: OpDef) -> bool:
         name = declared.name
-        return name in also or (
-            name not in without and not asked_traits.isdisjoint(declared.traits)
-        )
+        return name in also or (name not in without and not traits.isdisjoint(declared.traits))
 
     return opcodes_where(belongs)
 

@@ -1,7 +1,7 @@
 """Opens the native library, rebuilding it first in a checkout that holds newer sources.
 
-Why ctypes: no Python.h, so one library serves every Python, and C programs too; every call
-releases the GIL. The signatures of what Python calls stand here, once.
+Why ctypes: no Python.h, so one library serves every Python, and C programs too; every call but
+the briefest releases the GIL. The signatures of what Python calls stand here, once.
 """
 
 from __future__ import annotations
@@ -155,6 +155,10 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "hl_unload": (None, [c_void_p]),
 }
 
+BRIEF = frozenset(("hl_crash_note", "hl_crash_note_done"))
+"""What is over before another thread of Python could begin, and is called among such threads: who
+lets the GIL go then waits for it, up to the 5 ms that a thread may keep it."""
+
 
 class LoadError(HloError):
     """Objects that cannot be loaded: malformed, or with symbols that nobody or two define."""
@@ -193,8 +197,10 @@ def library() -> ctypes.CDLL:
             rule="native-load",
             hint="reinstall hloom, or unset HLOOM_RUNTIME_LIBRARY",
         )
+    brief = ctypes.PyDLL(str(path), handle=opened._handle)
     for name, (result, arguments) in SIGNATURES.items():
-        function = getattr(opened, name)
+        function = getattr(brief if name in BRIEF else opened, name)
+        setattr(opened, name, function)
         function.restype, function.argtypes = result, arguments
     if (word := os.environ.get("HLOOM_SUBNORMALS", "")) not in ("", "keep"):
         text = f"HLOOM_SUBNORMALS={word} means nothing: unset it, or set it to `keep`"
