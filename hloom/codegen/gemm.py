@@ -22,7 +22,7 @@ from hloom.codegen.elements import Elements, Index
 from hloom.codegen.epilogue import followed, index_steps
 from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
 from hloom.codegen.gemm_tiling import GemmTiling
-from hloom.codegen.lines_ahead import lines_ahead
+from hloom.codegen.lines_ahead import lines_ahead, rows_ahead
 from hloom.codegen.product import Product
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.codegen.window_reader import RowsOfWindow
@@ -286,7 +286,10 @@ class PackedWriter(ProductFinish):
             where = e.scalar(base.plus(x.times(group * across)))
             strides = (across, 1) if group == 1 else (1, group)
             right = b.load(panels, where, (group, width), strides)
-            return b.dot(total, left, right)
+            total = b.dot(total, left, right)
+            if lines:
+                b.prefetch(panels, where, lines, nearest=True)
+            return total
 
         def body(x: Affine, total: Value) -> tuple[Value, ...]:
             if ask is not None:
@@ -294,6 +297,7 @@ class PackedWriter(ProductFinish):
             return (step(x, total),)
 
         ask = lines_ahead(e, self.p, tiling, self.packer.depth, panels, base, self.number)
+        lines = rows_ahead(e, self.p, tiling, self.packer.depth, across)
         length, restart = k.length, sum_restart(e, [acc])
         if group > 1:
             # Rows that are read where they stand have no zeros behind them: parts are whole groups.

@@ -228,7 +228,7 @@ class _Counter:
             tile = op.operands[2] if opcode in ("store", "scatter") else op.result
             self.moved_bytes += self.times * prod(tile.shape) * _width(tile.dtype)
         if opcode == "prefetch":
-            own.add("loads", 1, self.costs.load_cycles)
+            own.add("loads", len(op.attrs["ahead"]), self.costs.load_cycles)
             return
         if opcode in ("load", "store"):
             self._moved(op, own)

@@ -23,6 +23,10 @@ LEAST_TILE = 256
 """Multiply-adds of a tile for each k beside which what is asked for costs little. With 384 of them
 (AVX-512) convolutions of weights in memory took 0.85 to 0.97 of the time, with 96 (AVX2), which
 leave no registers for addresses, 1.06 to 1.22."""
+ROWS_AHEAD = 8
+"""Rows of a panel between what is multiplied and what the nearest cache is asked for: as many
+cycles as the second-level cache takes to answer, and some more."""
+Lines = tuple[int, ...]
 Ahead = Callable[[Affine], None]
 """Writes what is asked for at one k of a part of K, or at the first of those of a tile."""
 
@@ -67,3 +71,12 @@ def lines_ahead(
                 e.builder.prefetch(panels, e.scalar(at))
 
     return ask
+
+
+def rows_ahead(e: Elements, p: Product, tiling: GemmTiling, depth: int, across: int) -> Lines:
+    """How far behind the row of a panel that a tile multiplies by stand the lines to ask the nearest
+    cache for: a row that follows soon, where panels of `depth` rows are more than it holds."""
+    if p.packing.group > 1 or depth * across * p.element_bytes <= e.device.nearest_bytes:
+        return ()
+    line = max(e.device.line_bytes // p.element_bytes, 1)
+    return tuple(range(ROWS_AHEAD * across, ROWS_AHEAD * across + tiling.width, line))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hloom.codegen.affine import ZERO, Affine, constant, linear
 from hloom.codegen.blocked_fold import DEEP_RUN, FEW_RUN, blocked_loop, chain_of, sum_restart
-from hloom.codegen.lines_ahead import lines_ahead
+from hloom.codegen.lines_ahead import lines_ahead, rows_ahead
 from hloom.codegen.window_rows import WindowAxis, WindowRows
 from hloom.kernel.kernel import Value
 
@@ -347,4 +347,7 @@ class WindowReader:
         left = [b.load(buffer, e.scalar(start.plus(x)), (1, 1), (1, 1)) for start in starts]
         where = e.scalar(b_at.plus(x.times(across)))
         right = b.load(panels, where, (1, self.tiling.width), (across, 1))
-        return b.dot(total, left[0] if len(left) == 1 else b.concatenate(left, 0), right)
+        total = b.dot(total, left[0] if len(left) == 1 else b.concatenate(left, 0), right)
+        if lines := rows_ahead(e, self.p, self.tiling, self.packer.depth, across):
+            b.prefetch(panels, where, lines, nearest=True)
+        return total

@@ -36,6 +36,7 @@ ATTRIBUTES: Final[dict[str, tuple[Attribute, ...]]] = {
     "concatenate": (_AXIS,),
     "iota": (_AXIS,),
     "load": (_STRIDES, Attribute("far", "flag", (), False)),
+    "prefetch": (Attribute("ahead", "ints", (), (0,)), Attribute("nearest", "flag", (), False)),
     "reduce": (_AXIS, _FOLD),
     "reduce-precision": (Attribute("exponent_bits", "int"), Attribute("mantissa_bits", "int")),
     "scan": (_AXIS, _FOLD, Attribute("reverse", "flag", (), False)),

@@ -245,9 +245,12 @@ class KernelBuilder:
         attrs = {"strides": strides, "nontemporal": nontemporal}
         self.anchored("store", operands, (), attrs)
 
-    def prefetch(self, buffer: Value, offset: Value) -> None:
-        """Asks for the line of memory at an offset, which may be outside of the buffer."""
-        self.anchored("prefetch", (buffer, offset), ())
+    def prefetch(
+        self, buffer: Value, offset: Value, ahead: tuple[int, ...] = (0,), *, nearest: bool = False
+    ) -> None:
+        """Asks for lines of memory so many elements behind an offset, which may be outside of the
+        buffer: for the second-level cache, or the nearest one."""
+        self.anchored("prefetch", (buffer, offset), (), {"ahead": ahead, "nearest": nearest})
 
     def gather(
         self,

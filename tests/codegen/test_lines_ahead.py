@@ -19,6 +19,7 @@ from tests.codegen.emulated_tiles import tiles_emulated
 from tests.codegen.test_convolution import NHWC, module
 
 FAR = module("1,7,7,512", "3,3,512,512", "1,7,7,512", "size=3x3 pad=1_1x1_1", NHWC)
+FAR_LINES = re.compile(r"prefetch [^\n]*\](?!.*nearest)")
 NEAR = module("1,7,7,32", "3,3,32,64", "1,7,7,64", "size=3x3 pad=1_1x1_1", NHWC)
 
 
@@ -37,17 +38,28 @@ def test_constant_weights_larger_than_a_cache_are_asked_for(
     image, weights = drawn(FAR)
     frozen = hloom.parse(FAR).with_constants({1: Literal.of(weights)})
     executable = hloom.compile(frozen)
-    asked = re.findall(r"prefetch %\S+\[", executable.as_text("kernels"))
+    asked = FAR_LINES.findall(executable.as_text("kernels"))
     assert 1 <= len(asked) <= 4 if least == 1 else not asked
     packed = hloom.compile(FAR)  # weights that are arguments go to a cache first
-    assert "prefetch" not in packed.as_text("kernels")
+    assert not FAR_LINES.search(packed.as_text("kernels"))
     np.testing.assert_array_equal(executable(image), packed(image, weights))
 
 
 def test_what_a_cache_holds_is_not_asked_for() -> None:
     _, weights = drawn(NEAR)
     frozen = hloom.parse(NEAR).with_constants({1: Literal.of(weights)})
-    assert "prefetch" not in hloom.compile(frozen).as_text("kernels")
+    assert not FAR_LINES.search(hloom.compile(frozen).as_text("kernels"))
+
+
+@pytest.mark.parametrize("nearest", [1 << 10, 1 << 30])
+def test_the_nearest_cache_is_asked_for_rows_of_panels_that_it_does_not_hold(
+    nearest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They follow what is multiplied at a known distance: one address for all."""
+    monkeypatch.setattr(Device, "nearest_bytes", nearest)
+    for text in (NEAR, product(37, 300, 200, "f32")):
+        asked = "nearest(true)" in hloom.compile(text).as_text("kernels")
+        assert asked == (nearest == 1 << 10)
 
 
 def product(m: int, k: int, n: int, of: str) -> str:
@@ -67,7 +79,7 @@ def test_weights_of_products(size: tuple[int, int, int], monkeypatch: pytest.Mon
     text = product(*size, "f32")
     x, weights = drawn(text)
     executable = hloom.compile(hloom.parse(text).with_constants({1: Literal.of(weights)}))
-    assert "prefetch" in executable.as_text("kernels")
+    assert FAR_LINES.search(executable.as_text("kernels"))
     np.testing.assert_array_equal(executable(x), x @ weights)
 
 
@@ -81,5 +93,5 @@ def test_weights_of_products_by_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     frozen = hloom.parse(text).with_constants({1: Literal.of(weights)})
     with tiles_emulated() as machine:
         executable = Executable(CpuTarget(machine).compile(frozen), threads=2)
-    assert "prefetch" in executable.as_text("kernels")
+    assert FAR_LINES.search(executable.as_text("kernels"))
     np.testing.assert_array_equal(executable(x), x.astype(np.float32) @ weights.astype(np.float32))

@@ -31,7 +31,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.crosswise": "SHUFFLED WORD_BYTES",
     "codegen.blocked_fold": "RUN DEEP_RUN FEW_RUN TILE_RUN",
     "codegen.cumulative": "ALONG_RUN DEAR_WORK",
-    "codegen.lines_ahead": "LEAST_TILE",
+    "codegen.lines_ahead": "LEAST_TILE ROWS_AHEAD",
     "codegen.elements_select": "DEAR_SIDE MOST_APART MOST_CONDITIONS",
     "codegen.depthwise": "LINE_RUN",
     "codegen.packing": "BIAS",

@@ -229,10 +229,11 @@ class Emit(Arithmetic):
         align = align or max(1, BITS[value.kind] // 8)
         self.line(f"store {value.typed}, {pointer.typed}, align {align}{flags}")
 
-    def prefetch(self, pointer: V) -> None:
-        """Asks for the line at the address, for the second-level cache."""
+    def prefetch(self, pointer: V, *, nearest: bool = False) -> None:
+        """Asks for the line at the address, for the second-level cache or the nearest one."""
+        locality = 3 if nearest else 2
         self.declared["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-        self.line(f"call void @llvm.prefetch.p0({pointer.typed}, i32 0, i32 2, i32 1)")
+        self.line(f"call void @llvm.prefetch.p0({pointer.typed}, i32 0, i32 {locality}, i32 1)")
 
     def masked_load(self, pointer: V, mask: V, other: V, align: int | None = None) -> V:
         """Lanes from memory where the mask holds (only those are read), else of `other`."""

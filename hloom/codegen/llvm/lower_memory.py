@@ -360,9 +360,12 @@ def alloc(low: KernelLowering, op: Op) -> Rows:
 
 
 def prefetch(low: KernelLowering, op: Op) -> Rows:
-    """Asks for the line of memory at an offset."""
+    """Asks for lines of memory behind an offset."""
     buffer, offset = op.operands
-    low.e.prefetch(address(low, buffer, offset))
+    base = address(low, buffer, offset)
+    for elements in op.attrs["ahead"]:
+        where = low.e.gep(base, elements * buffer.dtype.size_bytes)
+        low.e.prefetch(where, nearest=op.attrs["nearest"])
     return []
 
 
