@@ -27,7 +27,7 @@ Operations (`OPCODES` lists them with operand and block counts):
 | load | buffer offset [mask other] | strides, far | the tile at offset; `other` where not mask |
 | store | buffer offset value [mask] | strides, nontemporal | nothing |
 | gather | buffer offsets [mask other] | | elements at a tile of offsets |
-| prefetch | buffer offset | ahead, nearest | nothing; asks for lines so many elements behind the offset |
+| prefetch | buffer offset | ahead, nearest | nothing; asks for lines so far behind the offset |
 | scatter | buffer offsets value [mask] | | nothing; the last lane wins where offsets are equal |
 | alloc | | size | a private scratch buffer of `size` elements, 64-byte aligned |
 | for | lower upper init... | step | carried tiles; block(iv, carried...) yields the next ones |
