@@ -6,6 +6,11 @@ the others are computed memory has nothing to do. Here every k of every tile ask
 the core reads next: the next part of K in the same panels where K is cut, else those of the step
 that it does next. They come evenly, for a cache has few places to wait in. What lies behind the end
 of the matrix may be asked for: a processor drops what it may not read.
+
+From the second-level cache rows come late, too: multiply-adds that wait fill the queue of a
+processor before it sees the loads of the rows that follow. So the nearest cache is asked for those
+some rows before, behind what is multiplied: a prefetch between loads would keep LLVM from putting
+each of these where it is used.
 """
 
 from __future__ import annotations
@@ -74,8 +79,8 @@ def lines_ahead(
 
 
 def rows_ahead(e: Elements, p: Product, tiling: GemmTiling, depth: int, across: int) -> Lines:
-    """How far behind the row of a panel that a tile multiplies by stand the lines to ask the nearest
-    cache for: a row that follows soon, where panels of `depth` rows are more than it holds."""
+    """How far behind the row of a panel that a tile multiplies by stand the lines that the nearest
+    cache is asked for: a row that follows soon, where it does not hold panels of `depth` rows."""
     if p.packing.group > 1 or depth * across * p.element_bytes <= e.device.nearest_bytes:
         return ()
     line = max(e.device.line_bytes // p.element_bytes, 1)
