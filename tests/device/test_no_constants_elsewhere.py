@@ -67,6 +67,7 @@ NAMED = {
     "codegen/packing.py:TILE_LINES": "a register of an instruction set",
     "codegen/llvm/elf_symbols.py:_SYMBOL_BYTES": SIZED,
     "codegen/llvm/lower_gather.py:LEAST_PIECE_BYTES": WIDTH,
+    "codegen/llvm/row_gathers.py:REGISTERS_OF_A_GROUP": RATIO,
     "codegen/llvm/small_tables.py:LEAST_LANES": RATIO,
     "codegen/llvm/thunks/copy.py:INLINE_VECTORS": RATIO,
     "codegen/scatter.py:LANES_OF_WINDOW": RATIO,

@@ -22,6 +22,7 @@ from hloom.codegen.llvm.lower_masked import (
 from hloom.codegen.llvm.lower_shape import lane
 from hloom.codegen.llvm.lower_state import Handler, KernelLowering, Rows, planes_of, storage_of
 from hloom.codegen.llvm.lower_storage import from_storage, to_storage
+from hloom.codegen.llvm.row_gathers import row_gathered, row_lanes
 from hloom.codegen.llvm.small_tables import tabled
 from hloom.codegen.llvm.values import BITS, V
 from hloom.kernel.kernel import Op, Value
@@ -46,6 +47,8 @@ def gather(low: KernelLowering, op: Op) -> Rows:
     near = known_distances(offsets, known_numbers)
     far = None if masked else _of_planes(far_distances(offsets, known_numbers), planes)
     in_pieces = far is not None and all(_has_pieces(low, row, dtype) for row in far)
+    if near is None and far is None and (group := row_lanes(low, op)):
+        return [row_gathered(low, base, at, group, dtype) for at in low.of(offsets)]
     if near is None and not in_pieces and (tabled_rows := tabled(low, op)) is not None:
         if not masked:
             return tabled_rows

@@ -209,3 +209,34 @@ def test_known_offsets_far_apart_are_read_from_one_address(factor: int, loads: i
     assert "extractelement" not in text
     if machines()["host"].has_avx512:
         assert text.count("= load ") == loads + 2
+
+
+def _rows_of_a_table(name: str, lanes: int, run: int, rows: int) -> Kernel:
+    """Reads rows of `run` elements of a table, each where a number from memory says."""
+    b = KernelBuilder(f"rows_{name}_{lanes}_{run}_{rows}", (3,))
+    [step] = b.grid_indices
+    table = b.param("table", BY_NAME[name], rows * run, "in")
+    places = b.param("places", S32, 3 * lanes // run, "in")
+    out = b.param("out", BY_NAME[name], 3 * lanes, "out")
+    lane, by = b.iota(S32, (lanes,), 0), b.constant(S32, run, (lanes,))
+    first = b.broadcast(b.convert(b.binary("multiply", step, b.index(lanes // run)), S32), (lanes,))
+    row = b.gather(places, b.binary("add", first, b.binary("divide", lane, by)))
+    row = b.binary("maximum", row, b.constant(S32, 0, (lanes,)))
+    row = b.binary("minimum", row, b.constant(S32, rows - 1, (lanes,)))
+    offsets = b.binary("add", b.binary("remainder", lane, by), b.binary("multiply", row, by))
+    b.store(out, b.binary("multiply", step, b.index(lanes)), b.gather(table, offsets), (1,))
+    return b.finish()
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_rows_of_a_table(machine: str) -> None:
+    sizes = ((16, 8, 900), (16, 4, 900), (48, 3, 500), (40, 20, 99), (8, 8, 77), (16, 2, 3))
+    kernels = [_rows_of_a_table(name, *size) for name in SOME for size in sizes]
+    check_all(kernels, [arguments(k) for k in kernels], machine)
+
+
+def test_a_row_of_a_table_is_a_load() -> None:
+    for lanes, run in ((16, 8), (48, 6), (8, 8)):
+        text = str(lower_kernel(_rows_of_a_table("f32", lanes, run, 2000), machines()["host"]))
+        assert text.count(f"load <{run} x float>") == lanes // run
+        assert text.count("load float") == 0
