@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from operator import itemgetter
 
-from hloom.codegen.elements_concatenate import IN_TURN
+from hloom.codegen.elements_concatenate import is_stored_in_turn
 from hloom.codegen.loops import LoopWriter, Nest
 from hloom.codegen.row_tiles import MOST_WRITTEN, whole_rows
 from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
@@ -166,7 +166,7 @@ def _side_by_side(
     emitter.offsets = [
         tuple([starts[k] if axis == d else 0 for axis in range(root.shape.rank)]) for k in parts
     ]
-    emitter.takes_turns = whole and len(parts) in IN_TURN
+    emitter.takes_turns = whole and is_stored_in_turn(len(parts), root.shape.dtype)
     order = tuple(range(root.shape.rank))
     LoopWriter(emitter, Nest(loops, 0, order, False, list(range(len(parts))), [])).write()
     return emitter.finish()

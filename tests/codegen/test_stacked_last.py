@@ -32,7 +32,18 @@ def test_any_number_of_parts(dims: tuple[int, ...], kind: str, parts: int):
     )
 
 
-@pytest.mark.parametrize("parts", [2, 3, 4])
+@pytest.mark.parametrize("kind", ["f32", "u8", "s4", "bf16", "pred"])
+@pytest.mark.parametrize("parts", [6, 8, 13, 16])
+def test_more_parts(kind: str, parts: int):
+    module = stacked(kind, (33,), parts)
+    arguments = hloom.random_arguments(module, seed=parts)
+    have, want = hloom.compile(module)(*arguments), hloom.evaluate(module, *arguments)
+    np.testing.assert_array_equal(
+        np.asarray(have).astype(np.float64), np.asarray(want.array).astype(np.float64)
+    )
+
+
+@pytest.mark.parametrize("parts", [2, 3, 4, 8])
 def test_rows_are_stored_whole(parts: int):
     """Not each part by itself, an element at a time."""
     executable = hloom.compile(stacked("u8", (4096,), parts))

@@ -7,6 +7,8 @@ one load, in place of a load and an insertion for every lane.
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 
 from hloom.codegen.llvm.known_offsets import Known, known_numbers
@@ -74,7 +76,7 @@ def _side_by_side(offsets: Value, known: Known) -> int:
         else:
             others.append(x)
     beside = (np.diff(counting, axis=-1) == 1).reshape(-1, lanes - 1).all(axis=0)
-    size = int(np.gcd.reduce([*np.flatnonzero(~beside) + 1, lanes]))
+    size = gcd(lanes, *[k + 1 for k, is_beside in enumerate(beside.tolist()) if not is_beside])
     seen: dict[Value, bool] = {}
     is_rows = size >= SHORTEST and all(_is_alike(x, size, known, seen) for x in others)
     return size if is_rows else 0
