@@ -14,6 +14,7 @@ from collections import defaultdict
 
 from hloom.passes.layout.dimension_orders import Order, Table, differs, identity, large, mapped
 from hloom.passes.layout.order_graph import CELL, Cell, OrderGraph
+from hloom.passes.layout.order_moves import Moves
 
 SWEEPS = 8
 CANDIDATES = 4
@@ -27,11 +28,14 @@ def choose_orders(g: OrderGraph) -> bool:
 
     What a cell does to reads that follow from it through dots and broadcasts is not in its own
     links, so all is counted again before and after."""
-    before = g.moved()
+    moves = Moves(g)
+    before = moves.bytes_moved(moves.groups)
+    if not before:
+        return False
     _sweep(g)
-    if _improve_chains(g):
+    if _improve_chains(g, moves):
         _sweep(g)
-    if g.moved() < before:
+    if moves.bytes_moved(moves.groups) < before:
         return True
     for cell in g.cells.values():
         cell.order = identity(len(cell.order))
@@ -52,7 +56,7 @@ Neighbours = dict[int, list[tuple[int, Table, int]]]
 """Of each cell those that are the same values by a table, and the dimensions that count."""
 
 
-def _improve_chains(g: OrderGraph) -> bool:
+def _improve_chains(g: OrderGraph, moves: Moves) -> bool:
     """Give chains of cells better orders, if there are any; whether there were."""
     neighbours: Neighbours = defaultdict(list)
     for x, y, there, back in g.edges:
@@ -64,7 +68,7 @@ def _improve_chains(g: OrderGraph) -> bool:
         cell, demands = g.cells[number], g.savings(number)
         if cost := _cost(cell, cell.order, demands):
             costs[number] = cost, demands
-    now, gained, tried = g.moved(), False, set()
+    gained, tried = False, set()
     for number in sorted(costs, key=lambda n: -costs[n][0])[:CHAINS]:
         if number in tried:
             continue
@@ -73,11 +77,12 @@ def _improve_chains(g: OrderGraph) -> bool:
                 continue
             chain = _chain(g, neighbours, number, order)
             tried |= set(chain)
-            before = {n: g.cells[n].order for n in chain}
+            around = moves.around(chain)
+            now, before = moves.bytes_moved(around), {n: g.cells[n].order for n in chain}
             for n, other in chain.items():
                 g.cells[n].order = other
-            if (moved := g.moved()) < now:
-                now, gained = moved, True
+            if moves.bytes_moved(around) < now:
+                gained = True
                 break
             for n, other in before.items():
                 g.cells[n].order = other

@@ -21,7 +21,7 @@ from itertools import pairwise
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.passes.layout.dimension_orders import Order, Table, differs, identity, large, mapped
+from hloom.passes.layout.dimension_orders import Order, Table, identity, large, mapped
 from hloom.types.shape import Shape
 from hloom.types.sizes import data_bytes
 
@@ -363,29 +363,6 @@ class OrderGraph:
             demands[order, link.mask] += link.bytes
         return demands
 
-    def moved(self) -> int:
-        """The bytes that all transposes move, as the orders are now."""
-        bytes_of: dict[object, int] = {}
-        for x, y in self.reads:
-            self._count(bytes_of, x, y, self.order_of(y))
-        for x, y, there, _ in self.edges:
-            rank = len(self.dims[y])
-            if differs(self.order_of(y), mapped(self.seen(x), there, rank), large(self.dims[y])):
-                bytes_of[x, y] = min(self.bytes[x], self.bytes[y])
-        for x, y, there in self.spreads:
-            self._count(bytes_of, x, y, mapped(self.order_of(y), there, len(self.dims[x])))
-        for x, order in self.wants:
-            self._count(bytes_of, x, x, order)
-        for k, (x, side) in enumerate(self.sides):
-            if not side.fits(self.order_of(x)):
-                bytes_of[-1, k] = side.bytes
-        return sum(bytes_of.values())
-
     def seen(self, leaf: int) -> Order:
         """The order in which a leaf lies in memory."""
         return self.lies.get(leaf) or self.order_of(leaf)
-
-    def _count(self, bytes_of: dict[object, int], x: int, y: int, order: Order) -> None:
-        """Note a transpose of `x` where it is read in an order, once for each order."""
-        if differs(self.seen(x), order, large(self.dims[x])):
-            bytes_of[x, order] = self.bytes[x]
