@@ -22,6 +22,8 @@ TIDIED := $(patsubst $(NATIVE)/%.cc,build/tidy/%.ok,$(wildcard $(addprefix $(NAT
 # Rooms whose tests run compiled code; of the rest, passes and peer are slow under guard and tell no more.
 GUARDED_TESTS := $(addprefix tests/,codegen docs frontends fuzz plugin program runtime targets tools) \
   $(filter-out $(addprefix tests/test_,layers.py one_way.py sizes.py),$(wildcard tests/test_*.py))
+# Kernels' machine code, which tests under guard find where others left it (tests/kept_objects.py).
+KEPT := HLOOM_TEST_OBJECTS=$(CURDIR)/build/test-objects
 # What reads and interprets programs, and compiles none.
 UNGUARDED_TESTS := $(addprefix tests/fuzz/test_,extremes.py fuzz.py fuzz_graph.py)
 # What devices and processes need, and what draws for them.
@@ -76,11 +78,11 @@ tour: $(STAMP) ## the command line on one program (MODULE=file.hlo for another)
 
 test: $(STAMP) ## the whole test suite
 	@echo "== tests ($(JOBS) processes)"
-	@$(BIN)/python -m pytest -q -n $(JOBS)
+	@$(KEPT) $(BIN)/python -m pytest -q -n $(JOBS)
 
 guard: $(STAMP) ## all tests that run compiled code, under HLOOM_GUARD=1
 	@echo "== tests under guard ($(JOBS) processes)"
-	@HLOOM_GUARD=1 $(BIN)/python -m pytest -q -n $(JOBS) $(GUARDED_TESTS) \
+	@HLOOM_GUARD=1 $(KEPT) $(BIN)/python -m pytest -q -n $(JOBS) $(GUARDED_TESTS) \
 	  $(addprefix --ignore=,$(UNGUARDED_TESTS))
 
 check: $(STAMP) ## formatting, lint, types, layers, sizes; two minutes more where all of C++ is new

@@ -16,10 +16,13 @@ os.environ["HLOOM_COUNT_OBJECTS"] = "1"
 from hloom.base.guarding import GUARDING
 from hloom.runtime.library import library
 from tests.filecheck import CheckFailed
+from tests.kept_objects import keep_objects
 from tests.pass_case import CaseFailed, cases, pass_from_text, product, run_case
 
 # What a test compiles is compiled now; those of the compile cache turn it on again.
 os.environ["HLOOM_CACHE"] = "0"
+if folder := os.environ.get("HLOOM_TEST_OBJECTS"):
+    keep_objects(folder)
 # A fault of the compiler fails the test that meets it; those of recovery say otherwise.
 os.environ["HLOOM_STRICT"] = "1"
 
