@@ -82,6 +82,12 @@ class Module:
         self._next_id += 1
         return self._next_id
 
+    def become(self, other: Module) -> None:
+        """Take over all of another module, which is not used any more."""
+        for c in other.computations:
+            c.module = self
+        vars(self).update(vars(other))
+
     def reserve_id(self, id: int) -> None:
         """Never hand out this id or a lower one: for readers that keep the ids they find."""
         self._next_id = max(self._next_id, id)

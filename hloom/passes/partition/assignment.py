@@ -19,6 +19,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import CONTRACTS
 from hloom.passes.partition.factor_axes import Assignment, Dims, merged, pulled, pushed, settled
+from hloom.passes.partition.exchanged_sums import Exchange, exchanged
 from hloom.passes.partition.halo import Halo
 from hloom.passes.partition.idle_axes import busier
 from hloom.passes.partition.open_values import refined
@@ -200,6 +201,14 @@ def choose(
     suggested = candidates(walk, f, operands, wanted)
     options = [_priced(walk, f, axes, operands, shapes, wanted, is_open) for axes in suggested]
     best = min(options, key=lambda o: o.cost)
+    # What nothing is said of is read whole, for all that is known of it.
+    whole = [w or t.whole() for w, t in zip(wanted, best.results, strict=True)]
+    asked = wanted if walk.of.exchange is Exchange.HOPEFUL else whole
+    for axes in exchanged(walk, f, suggested) if best.cost > best.work else ():
+        option = _priced(walk, f, settled(walk, f, axes), operands, shapes, asked, is_open)
+        if option.cost < best.cost:
+            best = option
+            walk.of.exchanged = True
     tilings = [*[t for v in operands for t in (v.primary, *v.forms)], *wanted]
     near = {a for t in tilings if t is not None for a in t.used}
     for axes, more in busier(walk, f, suggested):

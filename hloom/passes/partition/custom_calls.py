@@ -19,6 +19,7 @@ from hloom.passes.partition.partitioner import (
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.passes.partition.value import TiledValue
 from hloom.passes.sharding.factors import batch_dimensions
+from hloom.types.shape import Shape
 
 ANNOTATIONS = ("Sharding", "AssumeGatherIndicesInBound", BARRIER, "xla.sdy.FuncResultSharding")
 """Targets whose result is their operand."""
@@ -103,6 +104,13 @@ def _cut_along(
     return kept
 
 
+def _within(walk: Walk, of: Shape, own: list[Axes], rest: Sequence[Axes]) -> list[Axes]:
+    """The axes behind manual ones, where the parts of a region are cut into whole tiles: uneven
+    ones reach into the next part when they are counted over the whole array."""
+    array = walk.b.array(of)
+    return [b if array.divides(d, a, b) else () for d, (a, b) in enumerate(zip(own, rest))]
+
+
 def _into_region(walk: Walk, i: Instruction) -> TiledValue:
     """Each device goes on with the part that it has: manual axes cut before all others."""
     x, before, behind = _border(walk, i)
@@ -112,7 +120,7 @@ def _into_region(walk: Walk, i: Instruction) -> TiledValue:
     t = x.primary.whole()
     pairs = list(zip(x.shape.dims, i.shape.dims))
     own = _cut_along(walk, i, t, new, pairs)
-    rest = [tuple([a for a in axes if a not in new]) for axes in t.dims]
+    rest = _within(walk, x.shape, own, [tuple([a for a in axes if a not in new]) for axes in t.dims])
     part = x.get(Tiling(tuple([a + b for a, b in zip(own, rest)])))
     walk.region = before | new
     (want,) = walk.wanted(i)
@@ -134,7 +142,7 @@ def _out_of_region(walk: Walk, i: Instruction) -> TiledValue:
     want = want or Tiling.replicated(i.shape.rank)
     pairs = list(zip(i.shape.dims, x.shape.dims))
     own = _cut_along(walk, i, want, old, pairs)
-    inner = x.primary.whole()
+    inner = Tiling(tuple(_within(walk, i.shape, own, x.primary.dims)))
     part = x.get(inner)
     outer = Tiling(tuple([a + b for a, b in zip(own, inner.dims)]))
     return walk.result(i.shape, outer, part, want)

@@ -33,10 +33,11 @@ def busier(
         for axes in dict.fromkeys((idle, *[(a,) for a in idle])):
             for k in range(len(f.sizes)):
                 own = (*option.get(k, ()), *axes)
-                if _is_even(walk, f, k, own):
+                if is_even(walk, f, k, own):
                     yield {**option, k: own}, axes
 
 
-def _is_even(walk: Walk, f: Loops, k: int, axes: Axes) -> bool:
+def is_even(walk: Walk, f: Loops, k: int, axes: Axes) -> bool:
+    """Whether a factor can be cut along axes into equal parts that need nothing of one another."""
     is_free = k not in f.whole and k not in f.halos
     return is_free and f.sizes[k] % walk.mesh.count(axes) == 0

@@ -101,6 +101,32 @@ def test_resharding_inside_of_a_region_stays_among_devices_of_one_place() -> Non
     np.testing.assert_array_equal(ran(made, X), -X)
 
 
+@pytest.mark.parametrize(
+    ("outside", "inside"),
+    [
+        ("devices=[2,3]<=[6] last_tile_dim_replicate",
+         "devices=[3,2]<=[2,3]T(1,0) last_tile_dims={manual}"),
+        ("devices=[6]<=[6]", "devices=[1,2,3]<=[6] last_tile_dims={manual, replicated}"),
+    ],
+)  # fmt: skip
+def test_parts_that_other_axes_cut_unevenly_are_whole_at_the_border(outside, inside) -> None:
+    """Three devices have two elements of a part; counted over the whole four, the third would have
+    one of the next part."""
+    made = cut(
+        f"""ENTRY main {{
+  x = f32[4] parameter(0), sharding={{{outside}}}
+  l = f32[2] custom-call(x), custom_call_target="SPMDFullToShardShape",
+    sharding={{devices=[1,2,3]<=[6] last_tile_dims={{manual, replicated}}}}
+  n = f32[2] negate(l), sharding={{{inside}}}
+  ROOT w = f32[4] custom-call(n), custom_call_target="SPMDShardToFullShape",
+    sharding={{devices=[2,3]<=[6] last_tile_dim_replicate}}
+}}""",
+        6,
+    )
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(ran(made, x), -x)
+
+
 def test_a_loop_in_a_region_from_a_constant_on() -> None:
     made = cut(
         """cond { s = (s32[], f32[2,4]) parameter(0) i = s32[] get-tuple-element(s), index=0
