@@ -216,6 +216,7 @@ def choose(
         share = 0.0 if near.issuperset(more) else 1 / CLEARLY - 1
         if option.cost + share * option.work < best.cost + share * best.work:
             best = option
+            walk.of.exchanged |= not set(more) <= set(walk.of.cutting)
     return best
 
 

@@ -120,7 +120,9 @@ def _into_region(walk: Walk, i: Instruction) -> TiledValue:
     t = x.primary.whole()
     pairs = list(zip(x.shape.dims, i.shape.dims))
     own = _cut_along(walk, i, t, new, pairs)
-    rest = _within(walk, x.shape, own, [tuple([a for a in axes if a not in new]) for axes in t.dims])
+    rest = _within(
+        walk, x.shape, own, [tuple([a for a in axes if a not in new]) for axes in t.dims]
+    )
     part = x.get(Tiling(tuple([a + b for a, b in zip(own, rest)])))
     walk.region = before | new
     (want,) = walk.wanted(i)

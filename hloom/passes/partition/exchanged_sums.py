@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from hloom.passes.partition.factor_axes import Assignment
-from hloom.passes.partition.idle_axes import is_even
+from hloom.passes.partition.factor_axes import Assignment, is_even
 
 if TYPE_CHECKING:
     from hloom.passes.partition.assignment import Loops

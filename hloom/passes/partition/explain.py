@@ -19,7 +19,7 @@ from hloom.passes.partition.shardy_xla import PREPARED
 from hloom.passes.partition.spmd_partitioner import (
     count_partitions,
     is_partitionable,
-    partition_least,
+    partition_module,
 )
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.mesh import MeshAxes
@@ -72,7 +72,7 @@ def explained_partition(module: Module, mesh: MeshAxes | None = None) -> Explain
     for step in PREPARED:
         step.run(cut)
     mesh = mesh or named_mesh(cut)
-    run = partition_least(cut, Counter())
+    run = partition_module(cut, Counter())
     DeadCodeElimination().run(cut)
     left = {r.instruction: r for r in communications(cut, mesh)}
     inserted = [

@@ -95,3 +95,9 @@ def merged(first: Assignment, others: Iterable[Assignment]) -> Assignment:
                 together[k] = (*have, *more)
                 used.update(more)
     return together
+
+
+def is_even(walk: Walk, f: Loops, k: int, axes: Axes) -> bool:
+    """Whether a factor can be cut along axes into equal parts that need nothing of one another."""
+    is_free = k not in f.whole and k not in f.halos
+    return is_free and f.sizes[k] % walk.mesh.count(axes) == 0

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from hloom.passes.partition.factor_axes import Assignment
+from hloom.passes.partition.exchanged_sums import Exchange
+from hloom.passes.partition.factor_axes import Assignment, is_even
 from hloom.passes.partition.reshard_plan import STEP_BYTES
 from hloom.passes.partition.tiling import Axes
 
@@ -24,9 +25,11 @@ def busier(
     walk: Walk, f: Loops, options: Iterable[Assignment]
 ) -> Iterator[tuple[Assignment, Axes]]:
     """The same assignments with a factor cut along axes that they leave idle, and those axes."""
+    hopeful = walk.of.exchange is Exchange.HOPEFUL
+    cutting = [a for a in walk.mesh.axes if walk.mesh.sizes[a] > 1] if hopeful else walk.of.cutting
     for option in options:
         used = {a for axes in option.values() for a in axes} | walk.region
-        idle = tuple([a for a in walk.of.cutting if a not in used])
+        idle = tuple([a for a in cutting if a not in used])
         work = f.work / walk.mesh.count(tuple(used - walk.region))
         if not option or not idle or work * f.work_bytes < STEP_BYTES:
             continue
@@ -35,9 +38,3 @@ def busier(
                 own = (*option.get(k, ()), *axes)
                 if is_even(walk, f, k, own):
                     yield {**option, k: own}, axes
-
-
-def is_even(walk: Walk, f: Loops, k: int, axes: Axes) -> bool:
-    """Whether a factor can be cut along axes into equal parts that need nothing of one another."""
-    is_free = k not in f.whole and k not in f.halos
-    return is_free and f.sizes[k] % walk.mesh.count(axes) == 0

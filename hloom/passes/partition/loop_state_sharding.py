@@ -20,7 +20,7 @@ from hloom.ir.copy import copy_module
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.sharding import REPLICATED, Sharding
-from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_module
+from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_once
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.sharding.nodes import Nodes
 from hloom.passes.sharding.propagate import LoopOrder
@@ -153,7 +153,7 @@ def received_bytes(module: Module) -> float:
     cut = copy_module(module)
     ShardingPropagation().run(cut)
     try:
-        partition_module(cut, Counter())
+        partition_once(cut, Counter())
     except UnsupportedError:
         return math.inf
     DeadCodeElimination().run(cut)

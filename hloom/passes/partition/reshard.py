@@ -56,9 +56,13 @@ class Emitter(Expansion):
 
     # -- sizes
 
-    def array(self, of: Shape) -> ArrayOnMesh:
-        """What the price of resharding a value of this logical shape depends on."""
-        return ArrayOnMesh(of.dims, self.mesh.sizes, max(of.dtype.bits, 8) / 8)
+    def array(self, of: Shape, manual: Axes = ()) -> ArrayOnMesh:
+        """What the price of resharding a value of this logical shape depends on. Along manual axes
+        there is nobody to give it anything."""
+        sizes = self.mesh.sizes
+        if manual:
+            sizes = tuple([1 if a in manual else n for a, n in enumerate(sizes)])
+        return ArrayOnMesh(of.dims, sizes, max(of.dtype.bits, 8) / 8)
 
     def local_dims(self, dims: Sequence[int], t: Tiling) -> tuple[int, ...]:
         return tuple([tile_size(n, self.mesh.count(axes)) for n, axes in zip(dims, t.dims)])

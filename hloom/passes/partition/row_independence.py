@@ -21,7 +21,7 @@ from hloom.ir.op import opcodes
 from hloom.ir.traits import RANDOM, READS_PART
 from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.passes.control.call_inliner import CallInliner
-from hloom.passes.partition.spmd_partitioner import COLLECTIVES, partition_module
+from hloom.passes.partition.spmd_partitioner import COLLECTIVES, partition_once
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.shape import Shape
@@ -60,7 +60,7 @@ def why_rows_depend(few: Module, many: Module, rows: int, cuts: Cuts, results: C
             if i in varying and not _is_cut(i, varying[i], rows):
                 return f"%{i.name}, {i.shape.text_without_layout}, is not one part for each row"
         # Done alike by all, a reversed count would ask nobody how many rows there are.
-        partition_module(many, Counter(), repeats_few=False)
+        partition_once(many, Counter(), repeats_few=False)
     except UnsupportedError as error:
         return error.message
     return next(

@@ -19,7 +19,7 @@ from hloom.ir.module import Module
 from hloom.ir.values.sharding import Sharding
 from hloom.passes.partition.loop_state_sharding import received_bytes
 from hloom.passes.partition.open_values import OpenValues
-from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_module
+from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_once
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.sharding.factors import Kind, factors
 from hloom.passes.sharding.nodes import Node, Nodes
@@ -101,7 +101,7 @@ def _refined(module: Module) -> dict[Instruction, Sharding]:
     ShardingPropagation().run(copied)
     values = OpenValues({i for i, before in own.items() if before.sharding is None})
     try:
-        run = partition_module(copied, Counter(), open_values=values)
+        run = partition_once(copied, Counter(), open_values=values)
     except UnsupportedError:
         return {}
     returned = {root, *(root.operands if root.opcode == "tuple" else ())}

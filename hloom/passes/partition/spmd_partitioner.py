@@ -114,23 +114,21 @@ class SpmdPartitioner(Pass):
             module.num_partitions = stated
             return PassResult()
         fired: Counter[str] = Counter()
-        partition_least(module, fired, self.draws_tiles)
+        partition_module(module, fired, self.draws_tiles)
         return PassResult(True, +fired)
 
 
-def partition_least(
-    module: Module, fired: Counter[str], draws_tiles: bool = False
-) -> Partitioner:
+def partition_module(module: Module, fired: Counter[str], draws_tiles: bool = False) -> Partitioner:
     """The same, with operands of sums exchanged in the ways by which a device receives least."""
     if module.instruction_count > FEW_INSTRUCTIONS:
-        return partition_module(module, fired, draws_tiles)
+        return partition_once(module, fired, draws_tiles)
     whole, counted = copy_module(module), Counter[str]()
-    run = partition_module(module, counted, draws_tiles, exchange=Exchange.HOPEFUL)
+    run = partition_once(module, counted, draws_tiles, exchange=Exchange.HOPEFUL)
     if run.exchanged:
         least, best = _received_bytes(module), module
         for exchange in (Exchange.NEVER, Exchange.LESS):
             other, fires = copy_module(whole), Counter[str]()
-            own = partition_module(other, fires, draws_tiles, exchange=exchange)
+            own = partition_once(other, fires, draws_tiles, exchange=exchange)
             received = _received_bytes(other)
             if received < least or (received == least and exchange is Exchange.NEVER):
                 least, best, run, counted = received, other, own, fires
@@ -144,7 +142,7 @@ def _received_bytes(module: Module) -> float:
     return sum([r.total_bytes for r in communications(module)])
 
 
-def partition_module(
+def partition_once(
     module: Module,
     fired: Counter[str],
     draws_tiles: bool = False,

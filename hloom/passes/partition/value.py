@@ -187,7 +187,7 @@ class TiledValue:
             best = (self._price(t), None)
             if best[0] == 0:
                 return best
-        array = self.emitter.array(self.shape)
+        array = self.emitter.array(self.shape, self.manual)
         for source in self.forms:
             cost = plan(array, source, t)[0] if self.shape.is_array else 0.0
             if cost < best[0]:
@@ -222,7 +222,7 @@ class TiledValue:
             assert whole is not None, "what nothing cuts can be computed whole"
             self.forms[source] = whole
         part, at = self.forms[source], source
-        for step in plan(self.emitter.array(self.shape), source, t)[1]:
+        for step in plan(self.emitter.array(self.shape, self.manual), source, t)[1]:
             if step.after not in self.forms:
                 first = len(self.emitter.added)
                 moved = self.emitter.take(part, self.shape, at, step, self.manual)

@@ -21,7 +21,7 @@ from hloom.passes.partition.shardy_xla import PREPARED, ShardyXla, left_out_with
 from hloom.passes.partition.spmd_partitioner import (
     SpmdPartitioner,
     is_partitionable,
-    partition_least,
+    partition_module,
 )
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.literal import Literal, built
@@ -112,7 +112,7 @@ def partition_in_place(module: Module, left_out: frozenset[str] = frozenset()) -
             with blamed("pass", step.name):
                 step.run(module)
     with blamed("pass", SpmdPartitioner.name):
-        run = partition_least(module, Counter())
+        run = partition_module(module, Counter())
     if CLEANED.name not in left_out:
         with blamed("pass", CLEANED.name):
             CLEANED.run(module)

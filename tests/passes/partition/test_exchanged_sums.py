@@ -15,14 +15,17 @@ GRADIENT = """ENTRY main {
   g = f32[64,64] dot(x, d), lhs_contracting_dims={0}, rhs_contracting_dims={0}
 """
 RETURNED = GRADIENT + "  ROOT y = f32[64,64] add(g, a), sharding={replicated}\n}"
-THREE = GRADIENT + """  p = f32[64,64] add(g, a)
+THREE = (
+    GRADIENT
+    + """  p = f32[64,64] add(g, a)
   q = f32[64,64] multiply(g, a)
   r = f32[64,64] subtract(g, a)
   u = f32[64,64] tanh(p)
   v = f32[64,64] tanh(q)
   w = f32[64,64] tanh(r)
   ROOT t = (f32[64,64], f32[64,64], f32[64,64]) tuple(u, v, w), sharding={{replicated}, {replicated}, {replicated}}
-}"""  # noqa: E501  a line each
+}"""
+)  # noqa: E501  a line each
 
 
 def test_features_are_exchanged_for_rows_where_the_result_may_stand_anyhow() -> None:

@@ -127,6 +127,22 @@ def test_parts_that_other_axes_cut_unevenly_are_whole_at_the_border(outside, ins
     np.testing.assert_array_equal(ran(made, x), -x)
 
 
+def test_tiles_are_not_cut_along_manual_axes_to_be_handed_on() -> None:
+    made = cut(
+        """ENTRY main {
+  x = f32[8,8] parameter(0), sharding={devices=[2,2,2]<=[8] last_tile_dim_replicate}
+  l = f32[4,8] custom-call(x), custom_call_target="SPMDFullToShardShape",
+    sharding={devices=[1,2,2,2]<=[2,2,2]T(1,0,2) last_tile_dims={manual, replicated}}
+  n = f32[4,8] negate(l), sharding={devices=[2,2,2]<=[2,2,2]T(1,2,0) last_tile_dims={manual}}
+  ROOT w = f32[8,8] custom-call(n), custom_call_target="SPMDShardToFullShape",
+    sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+}""",
+        8,
+    )
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    np.testing.assert_array_equal(ran(made, x), -x)
+
+
 def test_a_loop_in_a_region_from_a_constant_on() -> None:
     made = cut(
         """cond { s = (s32[], f32[2,4]) parameter(0) i = s32[] get-tuple-element(s), index=0
