@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import CONTRACTS
-from hloom.passes.partition.factor_axes import Assignment, Dims, merged, pulled, pushed, settled
 from hloom.passes.partition.exchanged_sums import Exchange, exchanged
+from hloom.passes.partition.factor_axes import Assignment, Dims, merged, pulled, pushed, settled
 from hloom.passes.partition.halo import Halo
 from hloom.passes.partition.idle_axes import busier
 from hloom.passes.partition.open_values import refined

@@ -23,9 +23,10 @@ THREE = (
   u = f32[64,64] tanh(p)
   v = f32[64,64] tanh(q)
   w = f32[64,64] tanh(r)
-  ROOT t = (f32[64,64], f32[64,64], f32[64,64]) tuple(u, v, w), sharding={{replicated}, {replicated}, {replicated}}
+  ROOT t = (f32[64,64], f32[64,64], f32[64,64]) tuple(u, v, w),
+    sharding={{replicated}, {replicated}, {replicated}}
 }"""
-)  # noqa: E501  a line each
+)
 
 
 def test_features_are_exchanged_for_rows_where_the_result_may_stand_anyhow() -> None:
