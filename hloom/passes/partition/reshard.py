@@ -146,6 +146,8 @@ class Emitter(Expansion):
                 return self._exchange(x, of, step)
             case "collective-permute":
                 return self._permute(x, before, step.after, manual)
+            case "rounds":
+                return self._in_rounds(x, before, step, manual)
             case "all-reduce":
                 return self.all_reduce(x, step.axes, before.reduction)
             case "reduce-scatter":
@@ -275,6 +277,35 @@ class Emitter(Expansion):
     def _permute(self, x: Instruction, before: Tiling, after: Tiling, manual: Axes) -> Instruction:
         having, wanting = self.tiles(before, manual), self.tiles(after, manual)
         return self.permute(x, self.pairs(having, wanting))
+
+    def _in_rounds(
+        self, x: Instruction, before: Tiling, step: ReshardStep, manual: Axes
+    ) -> Instruction:
+        """An all-to-all and a permute at once: in each round every device sends a piece to where
+        both together bring it, and puts what came in the order of its senders."""
+        assert step.via is not None
+        mesh, tiles = self.mesh, self.tiles
+        n, index = mesh.count(step.axes), mesh.indices(step.axes)
+        members = {device: g for g in mesh.groups(step.axes).groups for device in g}
+        # Devices hand tiles on before the all-to-all or behind it; the other way is that to itself.
+        is_first = len(step.via.dims[step.dimension]) > len(step.after.dims[step.dimension])
+        ends = (before, step.via) if is_first else (step.via, step.after)
+        handed = {to: source for source, to in self.pairs(*[tiles(t, manual) for t in ends])}
+        to_self = {device: device for device in handed}
+        came, goes = (handed, to_self) if is_first else (to_self, handed)
+        tile = x.shape.dims[step.split] // n
+        pieces = []
+        for r in range(n):
+            senders = {to: came[members[at][(index[at] + r) % n]] for to, at in goes.items()}
+            number = {source: index[goes[to]] for to, source in senders.items()}
+            begins = [number[device] * tile for device in range(mesh.device_count)]
+            piece = self.dynamic_cut(x, step.split, self.of_device(begins), tile)
+            pairs = sorted([(source, to) for to, source in senders.items()])
+            pieces.append(self.permute(piece, pairs))
+        size = x.shape.dims[step.dimension]
+        turned = self.joined(pieces + pieces[:-1], step.dimension)
+        begins = [-index[goes[device]] % n * size for device in range(mesh.device_count)]
+        return self.dynamic_cut(turned, step.dimension, self.of_device(begins), n * size)
 
     def permute(self, x: Instruction, pairs: Sequence[tuple[int, int]]) -> Instruction:
         """Every pair's second device gets what its first one has, the others zeros: from where it

@@ -33,7 +33,7 @@ class ReshardStep:
 
     kind: str
     """slice, all-gather, collective-broadcast, all-to-all, collective-permute, all-reduce,
-    reduce-scatter, to-partial."""
+    reduce-scatter, to-partial, rounds (an all-to-all and a collective-permute at once)."""
     dimension: int
     """What is cut or joined; of an all-to-all what is joined."""
     axes: Axes
@@ -43,6 +43,8 @@ class ReshardStep:
     cost: float = 0.0
     received: float = 0.0
     """Bytes that each device receives."""
+    via: Tiling | None = None
+    """Of rounds: what is between the two."""
 
 
 def tile_size(size: int, tiles: int) -> int:
@@ -63,6 +65,10 @@ class ArrayOnMesh:
     def tile_bytes(self, t: Tiling) -> float:
         tiles = [tile_size(n, self.count(axes)) for n, axes in zip(self.dims, t.dims)]
         return prod(tiles) * self.itemsize
+
+    def is_even(self, t: Tiling) -> bool:
+        """Whether all tiles are of one size."""
+        return all(n % self.count(axes) == 0 for n, axes in zip(self.dims, t.dims))
 
     def divides(self, dimension: int, outer: Axes, inner: Axes) -> bool:
         """Whether the tiles along `outer` are made of whole tiles along `outer` and `inner`."""
@@ -99,7 +105,7 @@ def plan(
         if at in done:
             continue
         if at == target:
-            return cost, _path(came, source, target)
+            return _in_rounds(array, source, _path(came, source, target))
         done.add(at)
         for step in _steps(array, at, target, is_brief=len(done) > MOST_STATES):
             after = cost + step.cost
@@ -119,6 +125,32 @@ def _path(
         at, step = came[at]
         steps.append(step)
     return tuple(steps[::-1])
+
+
+def _in_rounds(
+    array: ArrayOnMesh, source: Tiling, path: tuple[ReshardStep, ...]
+) -> tuple[float, tuple[ReshardStep, ...]]:
+    """The price of a path, and the path with what is exchanged and then handed on, or the other way
+    round, sent to where it goes at once: a piece in each round."""
+    steps: list[ReshardStep] = []
+    at = source
+    for step in path:
+        before = steps[-1] if steps else step
+        start = steps[-2].after if len(steps) > 1 else source
+        if {before.kind, step.kind} == {"all-to-all", "collective-permute"}:
+            exchange = before if before.kind == "all-to-all" else step
+            received = array.tile_bytes(start)
+            cost = received + STEP_BYTES * array.count(exchange.axes)
+            is_even = all(map(array.is_even, (start, at, step.after)))
+            if is_even and cost < before.cost + step.cost:
+                steps[-1] = replace(
+                    exchange, kind="rounds", after=step.after, cost=cost, received=received, via=at
+                )
+                at = step.after
+                continue
+        steps.append(step)
+        at = step.after
+    return sum([step.cost for step in steps]), tuple(steps)
 
 
 def _steps(array: ArrayOnMesh, at: Tiling, target: Tiling, is_brief: bool) -> Iterator[ReshardStep]:
