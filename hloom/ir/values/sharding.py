@@ -16,6 +16,7 @@ devices in rising order, the shortest iota), so that equal texts come from equal
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -155,13 +156,9 @@ class Sharding:
             return replace(self, elements=tuple(e.tiled() for e in self.elements))
         if self.named is None:
             return self
-        if self.device is not None:
-            tiled_ = Sharding.maximal(self.device)
-        else:
-            dims, types, devices = self.named.tiling()
-            tiled_ = Sharding.tile(dims, tuple(devices.tolist()), types)
-            if tiled_.kind == "tiled" and prod(tiled_.tile_dims) == 1:
-                tiled_ = Sharding("replicated")
+        tiled_ = _tiles_of(self.named) if self.device is None else Sharding.maximal(self.device)
+        if not self.metadata and self.shard_group is None:
+            return tiled_
         return replace(tiled_, metadata=self.metadata, shard_group=self.shard_group)
 
     def tile_assignment(self) -> numpy.ndarray:
@@ -316,3 +313,11 @@ def _sharding_of(cursor: Cursor, words: ShardingWords) -> Sharding:
     if isinstance(words.devices, tuple) and len(words.devices) < 2:
         fail("a tiled sharding has more than one device", hint="write {replicated}")
     return replace(Sharding.tile(words.dims, words.devices, words.types), **extra)
+
+
+@lru_cache(maxsize=4096)
+def _tiles_of(named: NamedSharding) -> Sharding:
+    """The same as tiles: a program has few of them, and asks again for each of its values."""
+    dims, types, devices = named.tiling()
+    tiles = Sharding.tile(dims, tuple(devices.tolist()), types)
+    return REPLICATED if tiles.kind == "tiled" and prod(tiles.tile_dims) == 1 else tiles
