@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from math import prod
 
 from hloom.base.registry import Registry, load_room
@@ -160,6 +161,9 @@ def factors(i: Instruction) -> Factors | None:
     (tuples, loops, calls) and where nothing is known (custom calls without a rule)."""
     _load()
     if i.opcode in _ELEMENTWISE and i.opcode != "bitcast-convert":
+        dims = i.shape.dims
+        if all(x.shape.dims == dims for x in i.operands):
+            return _alike(dims, len(i.operands))
         rule: Rule | None = elementwise
     elif i.opcode == "custom-call":
         rule = batched_call if batch_dimensions(i) else None
@@ -190,6 +194,15 @@ def batched_call(table: FactorTable, i: Instruction) -> None:
     """The batches of a call: all other dimensions are its own."""
     operands, results = range(len(table.operand_dims)), range(len(table.result_dims))
     table.same(operands, results, range(batch_dimensions(i)))
+
+
+@lru_cache(maxsize=4096)
+def _alike(dims: tuple[int, ...], operands: int) -> Factors:
+    """The factors of an operation on elements whose operands all have the dimensions of the
+    result: most instructions of most programs."""
+    own = tuple([(k,) for k in range(len(dims))])
+    passed = tuple([Factor(n, Kind.PASS) for n in dims])
+    return Factors(passed, (own,) * operands, (own,))
 
 
 def elementwise(table: FactorTable, i: Instruction) -> None:
