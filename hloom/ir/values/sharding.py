@@ -315,7 +315,7 @@ def _sharding_of(cursor: Cursor, words: ShardingWords) -> Sharding:
     return replace(Sharding.tile(words.dims, words.devices, words.types), **extra)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _tiles_of(named: NamedSharding) -> Sharding:
     """The same as tiles: a program has few of them, and asks again for each of its values."""
     dims, types, devices = named.tiling()

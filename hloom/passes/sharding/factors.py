@@ -196,7 +196,7 @@ def batched_call(table: FactorTable, i: Instruction) -> None:
     table.same(operands, results, range(batch_dimensions(i)))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _alike(dims: tuple[int, ...], operands: int) -> Factors:
     """The factors of an operation on elements whose operands all have the dimensions of the
     result: most instructions of most programs."""
