@@ -208,6 +208,15 @@ def share_bytes(device: Device, share: float) -> int:
     return int(min(device.near_bytes, STACK_LIMIT) * share)
 
 
+def lines_bytes(p: Product, columns: int, deepest: int, device: Device) -> int:
+    """What the lines of an image for one step may take beside panels of so many columns: their
+    share of a large cache, too, where panels of all of K are not cut for it."""
+    packs = p.b_panels is None and p.depth <= deepest
+    panels = p.depth * columns * p.element_bytes * packs
+    most = min(int(device.near_bytes * LINES_SHARE), STACK_LIMIT // 2, SCRATCH_BYTES - panels)
+    return max(most, share_bytes(device, LINES_SHARE))
+
+
 def packed_tiling(
     p: Product, lanes: int, device: Device, tile: tuple[int, int] | None = None
 ) -> GemmTiling:
@@ -245,7 +254,8 @@ def packed_tiling(
     panels, chunks = best
     deepest = max(panel_bytes // (panels * width * element), 16)
     if p.window is not None:
-        chunks = chunks_of_lines(p, height, chunks, deepest, device)
+        most = lines_bytes(p, panels * width, deepest, device) // max(p.of.size_bytes, 1)
+        chunks = chunks_of_lines(p, height, chunks, deepest, most)
     per_chunk = -(-p.row_groups * rows // chunks)
     if p.b_panels and per_chunk == 1:
         deepest = p.depth  # what is read once need not stay in a cache
@@ -284,12 +294,11 @@ def tiling_of_depth(
     )
 
 
-def chunks_of_lines(p: Product, height: int, chunks: int, deepest: int, device: Device) -> int:
-    """As many chunks of rows, or more, so that the lines of an image for one fit their share."""
+def chunks_of_lines(p: Product, height: int, chunks: int, deepest: int, most: int) -> int:
+    """As many chunks of rows, or more, so that an image's lines for one have `most` elements."""
     assert p.window is not None
     split = len(p.window.outer) if p.depth > deepest else 0
     tiles = -(-p.rows // height)
-    most = share_bytes(device, LINES_SHARE) // max(p.of.size_bytes, 1)
     per_chunk, least = -(-tiles // chunks), p.window.least_tiles(height)
     while per_chunk > least:
         elements = p.window.scratch_elements(p.rows, height, per_chunk, split)

@@ -8,7 +8,10 @@ import pytest
 
 import hloom
 from hloom.api import host_device
+from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product_convolution import convolution_product
+from hloom.device.device import Device
+from hloom.kernel.kernel import SCRATCH_BYTES
 from tests.codegen.products import agrees
 from tests.codegen.test_convolution import NHWC, module
 
@@ -152,3 +155,20 @@ def test_is_read_where_it_lies(name: str) -> None:
     kernels = hloom.compile(module(*CASES[name])).as_text("kernels")
     columns = re.findall(r"concatenate", kernels)
     assert columns and " mask" not in kernels
+
+
+def test_lines_of_a_step_have_their_share_of_a_large_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = module("1,112,112,64", "3,3,64,64", "1,112,112,64", "size=3x3 pad=1_1x1_1", NHWC)
+    convolution, device, lines = hloom.parse(text).entry.root, host_device(), []
+    for near in (1 << 20, 1 << 21):
+        monkeypatch.setattr(Device, "near_bytes", near)
+        p = convolution_product(convolution, set(convolution.operands), device)
+        assert p is not None and p.window is not None
+        tiling = GemmTiling.of(p, device)
+        assert tiling.scratch_bytes(p) <= SCRATCH_BYTES and tiling.piece == p.depths[0]
+        lines.append(
+            p.window.scratch_elements(p.rows, tiling.height, tiling.row_tiles, tiling.split)
+        )
+    assert 1.5 * lines[0] < lines[1] < 2.5 * lines[0]
