@@ -64,6 +64,7 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.rng_bit_generator_expander": "MOST_STATE_WORDS",
     "passes.expand.rng_expander": "SEED _WORDS",
     "passes.expand.tree_reduction_rewriter": "WANTED MOST",
+    "passes.fuse.cost": "MOST_LOOKED_AT",
     "passes.fuse.group": "MOST_BEHIND",
     "passes.fuse.overwritten": "SHARE MOST_READERS MOST_BEHIND",
     "passes.fuse.merge": "MOST_RESULTS MOST_READERS MOST_OPEN",
@@ -177,10 +178,10 @@ _SIZES: dict[str, dict[str, str]] = {
     },
     "passes.fuse.cost": {
         "BLOCK_LINES": "dimension",
+        "FEW_IN_ROW": "dimension",
         "LEAST_PACKED": "dimension",
     },
     "passes.fuse.group": {
-        "FEW_IN_ROW": "dimension",
         "FEW_WIDE": "dimension",
         "SHORT_ROW": "dimension",
     },

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import prod
+from sys import maxsize
 
 from hloom.analysis.fusible import INDEX_MAPS, POINTWISE, RENAMES
 from hloom.device.costs import INTEGER_DIVISION, Costs
@@ -19,6 +20,10 @@ BLOCK_LINES = 64
 """Rows or columns of a small block."""
 ACROSS = 1.0
 """Reading an element of another line of memory than its neighbours, in cheap operations."""
+FEW_IN_ROW = 12
+"""Results of short rows are computed an element of each row at a time, and put in turn."""
+MOST_LOOKED_AT = 32
+"""Values that a concatenation is made of, in search of a transpose."""
 LEAST_PACKED = 32
 """A product with as many rows, columns and terms packs its operands."""
 
@@ -42,6 +47,46 @@ def moves_minor(p: Instruction) -> bool:
     dims = p.operands[0].shape.dims
     order = [d for d in p.attrs.dimensions if dims[d] > 1]
     return bool(order) and order[-1] != max(order)
+
+
+def joins_turned(p: Instruction, short: int, cached_bytes: int) -> bool:
+    """Whether a concatenation of short runs joins what is read in another order than it lies in:
+    each of a vector of results comes from another place, and which part has it differs, too.
+    `short`: neighbours in memory that are so few are not read together. Long rows that become
+    columns are turned in tiles, if they are more than stays in the nearest caches."""
+    d = p.attrs.dimensions[0]
+    if min(prod(x.shape.dims[d:]) for x in p.operands) >= short:
+        return False
+    stack, seen = list(p.operands), set(p.operands)
+    while stack and len(seen) <= MOST_LOOKED_AT:
+        x = stack.pop()
+        if x.opcode == "transpose" and _run(x) < short:
+            is_large = top_bytes(x.shape) > cached_bytes
+            return not (is_large and moves_minor(x) and has_long_rows(x))
+        if x.opcode in POINTWISE and x.opcode != "concatenate":
+            stack += [o for o in x.operands if o not in seen and o.shape.size > 1]
+            seen.update(x.operands)
+    return False
+
+
+def _run(p: Instruction) -> int:
+    """How many elements a transpose leaves side by side; without end if it moves none."""
+    dims = p.operands[0].shape.dims
+    order = [d for d in p.attrs.dimensions if dims[d] > 1]
+    still = sorted(order)
+    if order == still:
+        return maxsize
+    run = 1
+    while order and order[-1] == still[-1]:
+        run *= dims[order.pop()]
+        still.pop()
+    return run
+
+
+def has_long_rows(p: Instruction) -> bool:
+    """Whether rows are more than a few elements, before a transpose and behind it."""
+    solid = [[n for n in s.dims if n > 1] for s in (p.operands[0].shape, p.shape)]
+    return all(dims and dims[-1] > FEW_IN_ROW for dims in solid)
 
 
 def is_view(i: Instruction, costs: Costs, cached_bytes: int) -> bool:

@@ -21,8 +21,6 @@ COSTS = Costs()
 UNTURNED = frozenset(["pad", "concatenate"])
 """What kernels that turn tiles of a transpose in registers do not compute; others read or write
 a line of the caches for each element."""
-FEW_IN_ROW = 12
-"""Results of short rows are computed an element of each row at a time, and put in turn."""
 TURNS = "a transpose is turned in tiles by itself"
 SHORT_ROW = 64
 """Rows of up to so many elements are turned, a vector of rows at a time."""
@@ -92,6 +90,7 @@ SCALARS = "the kernel computes as many single numbers that others compute, too, 
 OPERANDS = "the kernel has as many operands as it may"
 OVERWRITTEN = "it reads several places of what the kernel overwrites"
 DEEP = "as many moves of elements stand behind it as one kernel can have"
+SCATTERED = "every part would be asked, a lane at a time, for each of its elements"
 LEFT_OUT = "fusions of this kind are left out"
 
 
@@ -175,10 +174,15 @@ class FusionGroup:
         if kind == OUTPUT and p in form.prologue:
             return self._prologue_refusal(p, w, limits)
         evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
+        saved_ns = limits.costs.kernel_ns + 2 * limits.costs.byte_ns * top_bytes(p.shape)
+        if p.opcode == "concatenate":
+            asked = evaluations * len(p.operands) * limits.costs.weight("gather")
+            is_dear = asked * limits.costs.operation_ns > saved_ns
+            if is_dear and cost.joins_turned(p, SHORT_ROW, limits.cached_bytes):
+                return SCATTERED
         again = (evaluations - p.shape.size) * w
         if again <= 0:
             return None
-        saved_ns = limits.costs.kernel_ns + 2 * limits.costs.byte_ns * top_bytes(p.shape)
         if (self.account.again + again) * limits.costs.operation_ns > saved_ns:
             return TOO_DEAR
         return None
@@ -221,14 +225,14 @@ class FusionGroup:
         for x in self.form.members:
             if x.opcode == "transpose" and x.attrs != p.attrs and cost.moves_minor(x):
                 return "a second transpose"
-            if x.opcode in UNTURNED and has_long_rows(p) and self._pays_apart(p, limits):
+            if x.opcode in UNTURNED and cost.has_long_rows(p) and self._pays_apart(p, limits):
                 return TURNS
         return None
 
     def _is_turned(self, p: Instruction, limits: Limits) -> bool:
         """Whether a large array is moved behind a transpose that is here."""
         return self._pays_apart(p, limits) and any(
-            x.opcode == "transpose" and cost.moves_minor(x) and has_long_rows(x)
+            x.opcode == "transpose" and cost.moves_minor(x) and cost.has_long_rows(x)
             for x in self.form.members
         )
 
@@ -364,9 +368,3 @@ def _leads_to(x: Instruction, p: Instruction, above: Collection[Instruction]) ->
                 seen.add(u)
                 stack.append(u)
     return len(x.users) > 0
-
-
-def has_long_rows(p: Instruction) -> bool:
-    """Whether rows are more than a few elements, before a transpose and behind it."""
-    solid = [[n for n in s.dims if n > 1] for s in (p.operands[0].shape, p.shape)]
-    return all(dims and dims[-1] > FEW_IN_ROW for dims in solid)

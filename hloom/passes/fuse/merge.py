@@ -31,7 +31,6 @@ from hloom.passes.fuse.group import (
     TOO_MANY,
     FusionGroup,
     count_moves,
-    has_long_rows,
 )
 from hloom.passes.fuse.order import KernelOrder
 from hloom.types.sizes import top_bytes
@@ -307,7 +306,7 @@ def _reads_across(form: Form, cached_bytes: int) -> bool:
         p.opcode == "transpose"
         and top_bytes(p.shape) > cached_bytes
         and cost.moves_minor(p)
-        and has_long_rows(p)
+        and cost.has_long_rows(p)
         for p in form.members
     )
 

@@ -44,6 +44,34 @@ def test_what_is_read_in_part_is_not_turned_whole():
     assert decision(moved(READ_IN_PART, "f32", 400, 300), "t") is None
 
 
+TURNED_AND_JOINED = """HloModule m
+ENTRY e {{
+  x = u8[{k},{n}] parameter(0)
+  t = u8[{n},{k}] {opcode}(x){order}
+  a = u8[{n},{less}] slice(t), slice={{[0:{n}], [1:{k}]}}
+  b = u8[{n},1] slice(t), slice={{[0:{n}], [0:1]}}
+  c = u8[{n},{k}] concatenate(a, b), dimensions={{1}}
+  ROOT r = u8[{n},2,{k}] broadcast(c), dimensions={{0,2}}
+}}"""
+
+
+def joined(n: int, k: int, order: str | None = ", dimensions={1,0}") -> str | None:
+    opcode = "reshape" if order is None else "transpose"
+    sizes = {"n": n, "k": k, "less": k - 1, "opcode": opcode, "order": order or ""}
+    return decision(TURNED_AND_JOINED.format(**sizes), "c")
+
+
+def test_short_runs_of_what_is_turned_are_joined_in_memory():
+    assert joined(8160, 4) is not None
+    # What lies in order is read a vector at a time; tiles are turned of long rows of large arrays.
+    assert joined(8160, 4, order=None) is None
+    assert joined(8160, 24) is None
+    assert joined(400, 24) is not None
+    # Long runs, and few elements.
+    assert joined(8160, 4000) is None
+    assert joined(4, 4) is None
+
+
 CUT = """HloModule m
 add {{ a = u32[] parameter(0) b = u32[] parameter(1) ROOT c = u32[] add(a, b) }}
 ENTRY e {{
