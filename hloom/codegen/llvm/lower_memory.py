@@ -234,13 +234,27 @@ def _store_row(
     """One row as it lies in memory."""
     e, size, lanes = low.e, BITS[row.kind] // 8, row.lanes
     if stride == 1:
-        e.store(row, e.gep(base, at * size), align, flags)
+        _store_in_order(low, e.gep(base, at * size), row, flags, align)
     elif stride == -1:
         turned = e.shuffle(row, None, range(lanes - 1, -1, -1))
-        e.store(turned, e.gep(base, (at - lanes + 1) * size), align, flags)
+        _store_in_order(low, e.gep(base, (at - lanes + 1) * size), turned, flags, align)
     else:
         for i in range(lanes):
             e.store(lane(low, row, i), e.gep(base, (at + i * stride) * size))
+
+
+def _store_in_order(low: KernelLowering, place: V, row: V, flags: str, align: int | None) -> None:
+    """A row of several registers one after the other: LLVM takes a longer vector apart and writes
+    its parts in any order, and where they straddle lines of the caches each half of a line is a
+    write of its own unless the other half comes next."""
+    size = BITS[row.kind] // 8
+    lanes = low.machine.vector_bytes // size
+    if row.lanes <= lanes or row.lanes % lanes:
+        low.e.store(row, place, align, flags)
+        return
+    for first in range(0, row.lanes, lanes):
+        part = low.e.shuffle(row, None, range(first, first + lanes))
+        low.e.store(part, low.e.gep(place, first * size), align, flags)
 
 
 def _store_complex(
@@ -252,7 +266,7 @@ def _store_complex(
             both = e.concat([real, imaginary])
         else:
             both = e.shuffle(real, imaginary, [i + p for i in range(lanes) for p in (0, lanes)])
-        e.store(both, e.gep(base, at * size))
+        _store_in_order(low, e.gep(base, at * size), both, "", None)
         return
     for i in range(lanes):
         place = e.gep(base, (at + i * stride) * size)
@@ -287,7 +301,7 @@ def _store_interleaved(
             while len(packed) > 1:
                 half = len(packed) // 2
                 packed = [_in_turn(e, packed[i], packed[i + half]) for i in range(half)]
-            e.store(packed[0], e.gep(base, at * size), size)
+            _store_in_order(low, e.gep(base, at * size), packed[0], "", size)
             at += parts[0].lanes * count
 
 

@@ -317,3 +317,18 @@ def test_a_mask_of_few_lanes_reads_no_more_than_those(stride: int, few: int, mac
     declared = "declare <16 x i32> @llvm.masked.load.v16i32.p0(ptr, <16 x i1>, <16 x i32>)\n"
     code = assembly_text(declared + text, machines()[machine])
     assert not re.search(r"v(perm|pblend|pand|punpck|pshuf)\S+\s+[^,]*\(%r(?!ip)", code)
+
+
+@pytest.mark.parametrize("machine", machines())
+@pytest.mark.parametrize("name", ["u8", "bf16", "f32", "c64"])
+def test_long_rows_are_stored_in_order(name: str, machine: str) -> None:
+    """LLVM takes a vector of several registers apart and writes its parts in any order; each half
+    of a line was a write of its own where rows straddle lines."""
+    of, width = BY_NAME[name], machines()[machine].vector_bytes
+    lanes = 4 * width // of.size_bytes
+    kernel = copies(of, (lanes,), (1,), False)[0]
+    check(kernel, arguments(kernel), machine)
+    text = lower_kernel(kernel, machines()[machine])
+    starts = dict(re.findall(r"(%v\d+) = getelementptr i8, ptr %v\d+, i64 (\d+)", text))
+    stores = re.findall(r"store <(\d+) x (\w+)> %v\d+, ptr (%v\d+)", text)
+    assert [int(starts.get(place, 0)) for _, _, place in stores] == [k * width for k in range(4)]
