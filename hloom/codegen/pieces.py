@@ -82,7 +82,10 @@ def _kernel(
         return _side_by_side(body, parts, starts, whole, device, work)
     alone = len(parts) == 1
     if alone:
-        shapes = [Loops.of(body, root.operands[parts[0]].shape.dims, device, work)]
+        [k] = parts
+        inside = [x for x in body.instructions if x is not root]  # which chooses among operands
+        own = Body(body.name, False, body.leaves, [(root.operands[k], ())], inside)
+        shapes = [Loops.of(own, root.operands[k].shape.dims, device, work)]
     else:
         vectors, vector = vectors_for(body, device, work), vector_lanes(body, device)
         inside = set(body.instructions)

@@ -1,5 +1,7 @@
 """Concatenations of many arrays: which of them share a kernel, and the values."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -99,3 +101,20 @@ def test_joined_products_read_whole_rows(sizes):
     root = parse_module("\n".join([*lines, f"  ROOT r = {joined_rows} }}"])).entry.root
     inside = set(Body.of(root).instructions)
     assert _loops(root.operands[1], inside, 1, 1, 16, api.host_device()).lanes % columns == 0
+
+
+def test_long_operands_are_copied_several_vectors_at_a_time():
+    """What chooses among operands is not in the kernel of one of them."""
+    n = 3 * MANY_ELEMENTS
+    text = f"""
+ENTRY e {{
+  x = u8[{n}] parameter(0)
+  a = u8[{n - 5}] slice(x), slice={{[5:{n}]}}
+  b = u8[5] slice(x), slice={{[0:5]}}
+  ROOT r = u8[{n}] concatenate(a, b), dimensions={{0}}
+}}"""
+    exe = hloom.compile(text)
+    steps = re.findall(r"for .* step (\d+) {", exe.as_text("kernels"))
+    assert max(map(int, steps)) >= 2 * api.host_device().compute.vector_bytes
+    x = np.arange(n).astype(np.uint8)
+    assert np.array_equal(np.asarray(exe(x)), np.roll(x, -5))
