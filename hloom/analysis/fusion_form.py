@@ -49,8 +49,9 @@ from hloom.device.costs import Costs
 from hloom.ir.instruction import Instruction
 
 LOOP, ROW, COLUMN, OUTPUT = "loop", "row", "column", "output"
-MAX_MAPS = 6
-"""At how many different indices one value may be evaluated."""
+MAX_MAPS = 16
+"""At how many different indices one value may be evaluated: filters of 3 by 3 and 4 by 4. Costs say
+whether it should be."""
 READS_TARGET = "it reads a buffer that it writes in place"
 NO_PROLOGUE = "a gather or concatenate is not read by a dot"
 EPILOGUE = "what reads a dot stays in its order"

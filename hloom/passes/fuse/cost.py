@@ -42,6 +42,17 @@ def read_weight(i: Instruction, costs: Costs) -> float:
     return max(w, ACROSS) if i.opcode == "transpose" and moves_minor(i) else w
 
 
+def lane_share(i: Instruction) -> float:
+    """Which part of the lane of an f32 an element takes in registers: a quarter where whole numbers
+    of a byte are computed of such. Halves are computed as f32."""
+    widths = [
+        4 if x.shape.dtype.is_floating else x.shape.dtype.size_bytes
+        for x in (i, *i.operands)
+        if x.shape.is_array and x.shape.dims
+    ]
+    return min(max(widths, default=4) / 4, 1.0)
+
+
 def moves_minor(p: Instruction) -> bool:
     """Whether a transpose changes which dimension lies innermost (sizes of 1 apart)."""
     dims = p.operands[0].shape.dims

@@ -180,7 +180,7 @@ class FusionGroup:
             is_dear = asked * limits.costs.operation_ns > saved_ns
             if is_dear and cost.joins_turned(p, SHORT_ROW, limits.cached_bytes):
                 return SCATTERED
-        again = (evaluations - p.shape.size) * w
+        again = (evaluations - p.shape.size) * w * cost.lane_share(p)
         if again <= 0:
             return None
         if (self.account.again + again) * limits.costs.operation_ns > saved_ns:
@@ -300,7 +300,8 @@ class FusionGroup:
                 self.account.prologue[form.prologue[p]] += w
             else:
                 evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
-                self.account.again += max(0.0, (evaluations - p.shape.size) * w)
+                again = (evaluations - p.shape.size) * w * cost.lane_share(p)
+                self.account.again += max(0.0, again)
             if copies > 1:
                 self.account.copies += w
                 self.account.scalar_copies += not p.shape.dims

@@ -101,3 +101,24 @@ def test_padded_rows_that_are_cut_in_short_ones(n: int, m: int, short: int):
     whole = np.pad(x, ((0, 0), (0, rows * short - m))).reshape(n, rows, short)
     result = np.asarray(hloom.compile(parse_module(text))(x))
     assert np.array_equal(result, whole.sum(-1, dtype=np.uint32))
+
+
+def smoothed(of: str, narrow: str) -> str | None:
+    """Whether a conversion is read by each of nine neighbours, or kept."""
+    rows, n = 1000, 2000
+    lines = ["HloModule m", "ENTRY e {", f"  x = {narrow}[{rows},{n}] parameter(0)"]
+    lines.append(f"  w = {of}[{rows},{n}] convert(x)")
+    total = ""
+    for k in range(9):
+        i, j = divmod(k, 3)
+        part = f"slice={{[{i}:{rows - 2 + i}], [{j}:{n - 2 + j}]}}"
+        lines.append(f"  near{k} = {of}[{rows - 2},{n - 2}] slice(w), {part}")
+        if total:
+            lines.append(f"  sum{k} = {of}[{rows - 2},{n - 2}] add({total}, near{k})")
+        total = f"sum{k}" if k else "near0"
+    lines.append(f"  ROOT r = {narrow}[{rows - 2},{n - 2}] convert({total})")
+    return decision("\n".join([*lines, "}"]), "w")
+
+
+def test_narrow_numbers_are_computed_again_rather_than_kept():
+    assert smoothed("u16", "u8") is None
