@@ -65,6 +65,7 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.rng_expander": "SEED _WORDS",
     "passes.expand.tree_reduction_rewriter": "WANTED MOST",
     "passes.fuse.cost": "MOST_LOOKED_AT",
+    "codegen.llvm.lower_crosswise": "MOST_PICKED MOST_PICKED_ODD MOST_PICKED_NARROW",
     "passes.fuse.group": "MOST_BEHIND",
     "passes.fuse.overwritten": "SHARE MOST_READERS MOST_BEHIND",
     "passes.fuse.merge": "MOST_RESULTS MOST_READERS MOST_OPEN",

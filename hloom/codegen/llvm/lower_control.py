@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hloom.codegen.llvm.lower_memory import is_crosswise
+from hloom.codegen.llvm.lower_crosswise import is_crosswise
 from hloom.codegen.llvm.lower_state import Handler, Joined, KernelLowering, Rows
 from hloom.codegen.llvm.lower_tiles import Tiles, end_of, loop_of_tiles
 from hloom.codegen.llvm.values import V

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from hloom.base.guarding import GUARDING
 from hloom.codegen.llvm.emit import Emit
+from hloom.codegen.llvm.lower_crosswise import is_crosswise, load_crosswise, store_crosswise
 from hloom.codegen.llvm.lower_masked import WIDEST_STRIDE, load_masked, store_masked
-from hloom.codegen.llvm.lower_shape import lane, splatted, turned_matrix
+from hloom.codegen.llvm.lower_shape import lane, splatted
 from hloom.codegen.llvm.lower_state import (
     Handler,
     KernelLowering,
@@ -54,7 +55,7 @@ def _plain_rows(
 ) -> Rows:
     """A tile whose elements lie as in arrays."""
     if is_crosswise(shape, strides, dtype):
-        return _load_crosswise(low, base, shape, strides, dtype)
+        return load_crosswise(low, base, shape, strides, dtype)
     return load_rows(low, base, row_offsets(shape, strides), shape, strides, dtype)
 
 
@@ -152,33 +153,6 @@ def _complex_row(
     return e.concat(parts[0]), e.concat(parts[1])
 
 
-def is_crosswise(shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> bool:
-    """Whether rows of the axis before the last are contiguous, so that a transpose pays."""
-    return (
-        len(shape) >= 2
-        and not dtype.is_complex
-        and strides[-2] == 1
-        and strides[-1] not in (0, 1, -1)
-        and shape[-1] >= 4
-        and shape[-2] >= 4
-    )
-
-
-def _load_crosswise(
-    low: KernelLowering, base: V, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType
-) -> Rows:
-    """A tile that lies transposed in memory."""
-    e, size, kind = low.e, dtype.size_bytes, storage_of(dtype)
-    height, width = shape[-2:]
-    outer = row_offsets((*shape[:-2], 1), (*strides[:-2], 1))
-    rows: Rows = []
-    for start in outer:
-        places = [e.gep(base, (start + j * strides[-1]) * size) for j in range(width)]
-        turned = turned_matrix(low, [e.load(place, kind, height) for place in places])
-        rows += [from_storage(e, row, dtype) for row in turned]
-    return rows
-
-
 def store(low: KernelLowering, op: Op) -> Rows:
     """Writes a tile at an offset."""
     buffer, offset, value = op.operands[:3]
@@ -209,7 +183,7 @@ def _store_plain(low: KernelLowering, op: Op, base: V, rows: Rows, dtype: DType)
     if _is_interleaved(shape, strides):
         _store_interleaved(low, base, shape, strides, rows, dtype)
     elif is_crosswise(shape, strides, dtype):
-        _store_crosswise(low, op, base, rows, dtype)
+        store_crosswise(low, op, base, rows, dtype)
     else:
         flags, align = _hints(low, op, dtype)
         for at, row in zip(row_offsets(shape, strides), rows):
@@ -325,22 +299,6 @@ def _in_turn(e: Emit, x: V, y: V) -> V:
     if x.lanes == 1:
         return e.concat([x, y])
     return e.shuffle(x, y, [k for i in range(x.lanes) for k in (i, i + x.lanes)])
-
-
-def _store_crosswise(low: KernelLowering, op: Op, base: V, rows: Rows, dtype: DType) -> None:
-    """A tile stored transposed."""
-    e, shape, strides = low.e, op.operands[2].shape, op.attrs["strides"]
-    height, size = shape[-2], dtype.size_bytes
-    flags, align = "", None
-    if op.attrs.get("nontemporal"):
-        low.nontemporal = True
-        row = height * size
-        flags, align = ", !nontemporal !0", min(low.machine.vector_bytes, row & -row)
-    outer = row_offsets((*shape[:-2], 1), (*strides[:-2], 1))
-    for number, start in enumerate(outer):
-        block = [to_storage(e, r, dtype) for r in rows[number * height : (number + 1) * height]]
-        for j, row in enumerate(turned_matrix(low, block)):
-            e.store(row, e.gep(base, (start + j * strides[-1]) * size), align, flags)
 
 
 def planes_of_scratch(kernel: Kernel) -> dict[Value, int]:

@@ -82,6 +82,9 @@ LAYOUTS = [
     ((2, 3, 5), (40, 1, 3)),
     ((2, 8, 16), (300, 1, 9)),
     ((16, 16), (1, 17)),
+    ((5, 16), (1, 5)),
+    ((7, 8), (1, 7)),
+    ((12, 4), (1, 12)),
     ((5, 6), (1, -8)),
 ]
 
@@ -332,3 +335,16 @@ def test_long_rows_are_stored_in_order(name: str, machine: str) -> None:
     starts = dict(re.findall(r"(%v\d+) = getelementptr i8, ptr %v\d+, i64 (\d+)", text))
     stores = re.findall(r"store <(\d+) x (\w+)> %v\d+, ptr (%v\d+)", text)
     assert [int(starts.get(place, 0)) for _, _, place in stores] == [k * width for k in range(4)]
+
+
+@pytest.mark.parametrize("machine", machines())
+@pytest.mark.parametrize("name", ["u8", "s16", "f32", "pred"])
+def test_short_rows_are_read_as_one(name: str, machine: str) -> None:
+    """Seven rows of which elements take turns: whole registers are read, not pieces of each turn,
+    whose last element is one of its own."""
+    lanes = machines()[machine].vector_bytes // 4
+    kernel = copies(BY_NAME[name], (7, lanes), (1, 7), False)[0]
+    text = lower_kernel(kernel, machines()[machine])
+    registers = 7 * lanes * BY_NAME[name].size_bytes // machines()[machine].vector_bytes
+    # Rows of no power of two are read in powers of two.
+    assert len(re.findall("= load <", text)) <= registers + 4
