@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import CONTRACTS
-from hloom.passes.partition.exchanged_sums import Exchange, exchanged
+from hloom.passes.partition.exchanged_sums import SumExchange, exchanged
 from hloom.passes.partition.factor_axes import Assignment, Dims, merged, pulled, pushed, settled
 from hloom.passes.partition.halo import Halo
 from hloom.passes.partition.idle_axes import busier
@@ -203,7 +203,7 @@ def choose(
     best = min(options, key=lambda o: o.cost)
     # What nothing is said of is read whole, for all that is known of it.
     whole = [w or t.whole() for w, t in zip(wanted, best.results, strict=True)]
-    asked = wanted if walk.of.exchange is Exchange.HOPEFUL else whole
+    asked = wanted if walk.of.exchange is SumExchange.HOPEFUL else whole
     for axes in exchanged(walk, f, suggested) if best.cost > best.work else ():
         option = _priced(walk, f, settled(walk, f, axes), operands, shapes, asked, is_open)
         if option.cost < best.cost:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hloom.passes.partition.partitioner import Walk
 
 
-class Exchange(Enum):
+class SumExchange(Enum):
     """When operands of sums are exchanged, the results of which nothing is said."""
 
     NEVER = "never"
@@ -34,7 +34,7 @@ class Exchange(Enum):
 
 def exchanged(walk: Walk, f: Loops, options: Iterable[Assignment]) -> Iterator[Assignment]:
     """Assignments with what cuts a summed factor cutting another one instead."""
-    if walk.of.exchange is Exchange.NEVER:
+    if walk.of.exchange is SumExchange.NEVER:
         return
     for option, k in [(option, k) for option in options for k in f.reduced if option.get(k)]:
         rest = {m: axes for m, axes in option.items() if m != k}

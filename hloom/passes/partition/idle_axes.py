@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from hloom.passes.partition.exchanged_sums import Exchange
+from hloom.passes.partition.exchanged_sums import SumExchange
 from hloom.passes.partition.factor_axes import Assignment, is_even
 from hloom.passes.partition.reshard_plan import STEP_BYTES
 from hloom.passes.partition.tiling import Axes
@@ -25,7 +25,7 @@ def busier(
     walk: Walk, f: Loops, options: Iterable[Assignment]
 ) -> Iterator[tuple[Assignment, Axes]]:
     """The same assignments with a factor cut along axes that they leave idle, and those axes."""
-    hopeful = walk.of.exchange is Exchange.HOPEFUL
+    hopeful = walk.of.exchange is SumExchange.HOPEFUL
     cutting = [a for a in walk.mesh.axes if walk.mesh.sizes[a] > 1] if hopeful else walk.of.cutting
     for option in options:
         used = {a for axes in option.values() for a in axes} | walk.region

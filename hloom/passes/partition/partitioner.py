@@ -29,7 +29,7 @@ from hloom.ir.traits import (
 from hloom.ir.values.sharding import Sharding
 from hloom.passes.expand.expansion import Combiners
 from hloom.passes.partition.device_mesh import DeviceMesh, mesh_of
-from hloom.passes.partition.exchanged_sums import Exchange
+from hloom.passes.partition.exchanged_sums import SumExchange
 from hloom.passes.partition.leaves import leaf_paths, mapped
 from hloom.passes.partition.notes import COMMUNICATES, WHYS, Inserted, Replicated
 from hloom.passes.partition.open_values import OpenValues
@@ -82,7 +82,7 @@ class Partitioner:
     """Whether the parts of random numbers are drawn by the devices that have them."""
     most_repeated: int = 1 << 12
     """Multiplications or elements that every device may do alike where that is fewer bytes."""
-    exchange: Exchange = Exchange.NEVER
+    exchange: SumExchange = SumExchange.NEVER
     exchanged: bool = False
     """Whether operands of a sum are exchanged somewhere, though sums of parts were possible."""
     random_keys: Iterator[int] = field(default_factory=count)

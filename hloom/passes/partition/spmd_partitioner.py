@@ -21,7 +21,7 @@ from hloom.passes.expand.batch_norm_expander import BatchNormExpander
 from hloom.passes.expand.scaled_dot_expander import ScaledDotExpander
 from hloom.passes.expand.scan_expander import ScanExpander
 from hloom.passes.partition.boundary import alike, all_alike, entered, left, moved_leaves
-from hloom.passes.partition.exchanged_sums import Exchange
+from hloom.passes.partition.exchanged_sums import SumExchange
 from hloom.passes.partition.leaves import mapped
 from hloom.passes.partition.open_values import OpenValues
 from hloom.passes.partition.partitioner import Leaves, Partitioner, refused
@@ -123,14 +123,14 @@ def partition_module(module: Module, fired: Counter[str], draws_tiles: bool = Fa
     if module.instruction_count > FEW_INSTRUCTIONS:
         return partition_once(module, fired, draws_tiles)
     whole, counted = copy_module(module), Counter[str]()
-    run = partition_once(module, counted, draws_tiles, exchange=Exchange.HOPEFUL)
+    run = partition_once(module, counted, draws_tiles, exchange=SumExchange.HOPEFUL)
     if run.exchanged:
         least, best = _received_bytes(module), module
-        for exchange in (Exchange.NEVER, Exchange.LESS):
+        for exchange in (SumExchange.NEVER, SumExchange.LESS):
             other, fires = copy_module(whole), Counter[str]()
             own = partition_once(other, fires, draws_tiles, exchange=exchange)
             received = _received_bytes(other)
-            if received < least or (received == least and exchange is Exchange.NEVER):
+            if received < least or (received == least and exchange is SumExchange.NEVER):
                 least, best, run, counted = received, other, own, fires
         if best is not module:
             module.become(best)
@@ -148,7 +148,7 @@ def partition_once(
     draws_tiles: bool = False,
     repeats_few: bool = True,
     open_values: OpenValues | None = None,
-    exchange: Exchange = Exchange.NEVER,
+    exchange: SumExchange = SumExchange.NEVER,
 ) -> Partitioner:
     """Put the partitioned program in place of a module's; what was done is counted. `repeats_few`:
     what is little work may be done by all devices alike."""
