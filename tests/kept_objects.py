@@ -4,21 +4,21 @@ Half of the processor time of a test that compiles is LLVM's, and most kernels a
 in each run: with guards and without, before a change and after it. Where HLOOM_TEST_OBJECTS names
 a folder, programs find their kernels' code there as they do in the program cache: by the text that
 LLVM is given and what else decides its code. Programs themselves are made anew, and tests that
-turn the program cache on are left alone. Folders are named by the sources that drive LLVM: where
-these change, nothing old is taken.
+turn the program cache on or watch what LLVM is given are left alone. Folders are named by the
+sources that drive LLVM: where these change, nothing old is taken.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from hloom.codegen import llvm
+from hloom.codegen.llvm import compile as llvm_compile
+from hloom.codegen.llvm.compile import CodeCompiler, Objects
 from hloom.runtime.cache import ProgramCache
-from hloom.targets.cpu.kind import CpuKind
-from hloom.targets.cpu.target import CpuTarget
+from hloom.targets.cpu import target
 
 LIMIT_BYTES = 1 << 30
 
@@ -30,11 +30,12 @@ def keep_objects(folder: str) -> None:
     place = Path(folder) / sha256(content).hexdigest()[:16]
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     objects = ProgramCache(place, LIMIT_BYTES).objects
-    plain = CpuKind.target
+    given = llvm_compile.object_bytes
 
-    def target(self: CpuKind, *arguments, **named) -> CpuTarget:
-        own = plain(self, *arguments, **named)
+    def compiler(*arguments, object_cache: Objects | None = None, **named) -> CodeCompiler:
         is_about_caches = os.environ.get("HLOOM_CACHE") != "0"
-        return own if is_about_caches else replace(own, object_cache=objects)
+        is_watched = llvm_compile.object_bytes is not given
+        kept = object_cache if is_about_caches or is_watched else objects
+        return CodeCompiler(*arguments, object_cache=kept, **named)
 
-    CpuKind.target = target
+    target.CodeCompiler = compiler
