@@ -32,7 +32,7 @@ from hloom.plan.branches import BranchPlan
 from hloom.plan.buffer_assignment import AssignedValue, BufferAssignment, SliceTree
 from hloom.plan.order import Order
 from hloom.program.slice import ALIGNMENT, Allocation, BufferSlice
-from hloom.types.aligned import aligned_copy, is_aligned
+from hloom.types.aligned import aligned_copy, is_settled
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape
 
@@ -320,15 +320,16 @@ def _part(literal: Literal, index: tuple[int, ...]) -> Literal:
 
 
 def literal_bytes(literal: Literal, shape: Shape) -> bytes | memoryview:
-    """The bytes of a constant as they stand in memory: in the order of its layout. A literal that
-    has them so is not copied, unless its memory is another's, who may write to it, or vectors would
-    lie across two lines of a cache."""
-    array = np.asarray(literal.array)
+    """The bytes of a constant as they stand in memory: in the order of its layout, those of the
+    literal itself where it has them so."""
+    array = literal.array
+    order = tuple(range(array.ndim))
     if shape.layout is not None and shape.layout.minor_to_major:
-        array = array.transpose(tuple(reversed(shape.layout.minor_to_major)))
-    owner = array if array.base is None else array.base
-    is_own = isinstance(owner, np.ndarray) and owner.flags.owndata
-    if not (is_own and array.flags.c_contiguous and is_aligned(array)):
+        order = tuple(reversed(shape.layout.minor_to_major))
+    if array.transpose(order).flags.c_contiguous:
+        array = literal.settled_array()
+    array = array.transpose(order)
+    if not is_settled(array):
         array = aligned_copy(array)
         array.flags.writeable = False
     return array.reshape(-1).view(np.uint8).data

@@ -35,3 +35,10 @@ def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def is_aligned(array: np.ndarray[Any, Any]) -> bool:
     """Whether the first element stands so, or the array fills no vector."""
     return array.nbytes < ALIGNMENT or array.ctypes.data % ALIGNMENT == 0
+
+
+def is_settled(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array lies in one piece, aligned, in memory that nobody else may write to."""
+    owner = array if array.base is None else array.base
+    is_own = isinstance(owner, np.ndarray) and owner.flags.owndata
+    return is_own and array.flags.c_contiguous and is_aligned(array)

@@ -14,6 +14,7 @@ import numpy as np
 
 from hloom.base.diagnostics import UsageError
 from hloom.types import convert, packing
+from hloom.types.aligned import aligned_copy, is_settled
 from hloom.types.dtype import C64, C128, F32, F64, S32, S64, DType, dtype, from_numpy
 from hloom.types.elided import made_up
 from hloom.types.shape import TOKEN_SHAPE, UNBOUNDED, Shape, shape, tuple_shape
@@ -131,6 +132,16 @@ class Literal:
             if not self.shape.is_array:
                 raise UsageError(f"a literal of {self.shape.text} is not an array")
             known = made_up(self.shape)
+            known.flags.writeable = False
+            object.__setattr__(self, "_array", known)
+        return known
+
+    def settled_array(self) -> Array:
+        """As `array`; what lies in one piece then stands at a whole line of a cache, in memory that
+        nobody else may write to. It is moved there once, so that no second copy stays."""
+        known = self.array
+        if known.flags.c_contiguous and not is_settled(known):
+            known = aligned_copy(known)
             known.flags.writeable = False
             object.__setattr__(self, "_array", known)
         return known

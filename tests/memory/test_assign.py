@@ -108,12 +108,30 @@ def test_bytes_of_a_constant_are_those_of_its_literal_where_nobody_else_may_writ
 
 
 @pytest.mark.parametrize("offset", [0, 16])
-def test_constants_stand_where_vectors_find_whole_lines(offset):
+def test_constants_stand_where_vectors_find_whole_lines_and_nowhere_else(offset):
     whole = aligned_empty((4096,), np.dtype(np.uint8))
     own = whole[offset : offset + 1024].view(np.float32)
-    data = np.frombuffer(literal_bytes(Literal.owning(own), shape("f32", (256,))), np.uint8)
+    own[:] = np.arange(256)
+    literal = Literal.owning(own)
+    data = np.frombuffer(literal_bytes(literal, shape("f32", (256,))), np.uint8)
     assert data.ctypes.data % ALIGNMENT == 0
     assert np.shares_memory(data, own) == (offset == 0)
+    assert np.shares_memory(data, literal.array)  # no second copy stays
+    np.testing.assert_array_equal(literal.array, np.arange(256))
+
+
+@pytest.mark.parametrize("is_foreign", [False, True])
+def test_a_constant_that_lies_in_the_order_of_its_layout_is_shared_if_nobody_may_write_it(
+    is_foreign,
+):
+    columns = np.empty((3, 2), np.float32)
+    if is_foreign:
+        columns = np.frombuffer(bytearray(24), np.float32).reshape(3, 2)
+    columns[:] = [[1, 4], [2, 5], [3, 6]]
+    of = shape("f32", (2, 3)).with_layout(layout((0, 1)))
+    data = literal_bytes(Literal.owning(columns.T, of), of)
+    assert np.shares_memory(np.frombuffer(data, np.uint8), columns) != is_foreign
+    assert bytes(data) == np.array([1, 4, 2, 5, 3, 6], np.float32).tobytes()
 
 
 def test_every_width_zero_sizes_and_tokens():
