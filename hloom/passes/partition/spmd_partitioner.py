@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import ClassVar
 
 from hloom.analysis.communication import communications
@@ -122,18 +123,20 @@ def partition_module(module: Module, fired: Counter[str], draws_tiles: bool = Fa
     """The same, with operands of sums exchanged in the ways by which a device receives least."""
     if module.instruction_count > FEW_INSTRUCTIONS:
         return partition_once(module, fired, draws_tiles)
-    whole, counted = copy_module(module), Counter[str]()
-    run = partition_once(module, counted, draws_tiles, exchange=SumExchange.HOPEFUL)
-    if run.exchanged:
-        least, best = _received_bytes(module), module
-        for exchange in (SumExchange.NEVER, SumExchange.LESS):
-            other, fires = copy_module(whole), Counter[str]()
-            own = partition_once(other, fires, draws_tiles, exchange=exchange)
-            received = _received_bytes(other)
-            if received < least or (received == least and exchange is SumExchange.NEVER):
-                least, best, run, counted = received, other, own, fires
-        if best is not module:
-            module.become(best)
+    whole, ways = copy_module(module), list[tuple[float, bool, Module, Partitioner, Counter[str]]]()
+    for exchange in (SumExchange.HOPEFUL, SumExchange.NEVER, SumExchange.LESS):
+        cut, counted, is_plain = copy_module(whole), Counter[str](), exchange is SumExchange.NEVER
+        try:
+            run = partition_once(cut, counted, draws_tiles, exchange=exchange)
+        except UnsupportedError:
+            if is_plain:
+                raise
+            continue  # what is refused with exchanges need not be without
+        ways.append((_received_bytes(cut), not is_plain, cut, run, counted))
+        if exchange is SumExchange.HOPEFUL and not run.exchanged:
+            break
+    _, _, cut, run, counted = min(ways, key=itemgetter(0, 1))
+    module.become(cut)
     fired.update(counted)
     return run
 

@@ -1,5 +1,10 @@
 """Operands of a sum over what is cut are exchanged where they are less than the sum."""
 
+import pytest
+
+from hloom.base.diagnostics import UnsupportedError
+from hloom.passes.partition import spmd_partitioner
+from hloom.passes.partition.exchanged_sums import SumExchange
 from hloom.passes.partition.whole_program import partitioned
 from tests.passes.partition.test_partitioner import cut_and_compared, parsed, traffic
 
@@ -44,3 +49,20 @@ def test_few_rows_are_exchanged_where_a_gradient_of_large_weights_is_made_of_the
 def test_what_three_results_are_made_of_is_summed_once() -> None:
     """Each of the three would be gathered."""
     assert traffic(cut_and_compared(THREE)) == {"all-reduce": 64 * 64}
+
+
+@pytest.mark.parametrize("refused", [*SumExchange])
+def test_a_program_that_is_refused_with_exchanges_is_partitioned_without(refused, monkeypatch):
+    plain = spmd_partitioner.partition_once
+
+    def partition_once(*arguments, exchange):
+        if exchange is refused:
+            raise UnsupportedError("no such exchange")
+        return plain(*arguments, exchange=exchange)
+
+    monkeypatch.setattr(spmd_partitioner, "partition_once", partition_once)
+    if refused is SumExchange.NEVER:
+        with pytest.raises(UnsupportedError, match="no such exchange"):
+            cut_and_compared(THREE)
+    else:
+        assert traffic(cut_and_compared(THREE)) == {"all-reduce": 64 * 64}
