@@ -6,7 +6,7 @@ import pytest
 
 from hloom.codegen.llvm.lower import lower_kernel
 from hloom.kernel.build import KernelBuilder
-from hloom.kernel.kernel import S32, Kernel
+from hloom.kernel.kernel import S32, Kernel, Value
 from hloom.types.dtype import BY_NAME, F32
 from tests.codegen.llvm.lowering import check, check_all, machines
 from tests.codegen.llvm.test_lower_memory import SOME, arguments
@@ -33,6 +33,13 @@ def test_offsets_of_known_distances(machine: str) -> None:
     check_all(kernels, [arguments(k) for k in kernels], machine)
 
 
+def _lanes_in_runs(b: KernelBuilder, lanes: int, run: int, start: Value) -> list[Value]:
+    """Of each lane a number that is the same for all, its run of `run` lanes, its place in that."""
+    lane, by = b.iota(S32, (lanes,), 0), b.constant(S32, run, (lanes,))
+    first = b.broadcast(b.convert(start, S32), (lanes,))
+    return [first, b.binary("divide", lane, by), b.binary("remainder", lane, by)]
+
+
 def _patches(name: str, lanes: int, run: int, apart: int) -> Kernel:
     """Reads `run` elements side by side, `apart` from the next ones, up to the buffer's end."""
     reach = max(n // run * apart + n % run for n in range(lanes))
@@ -40,10 +47,9 @@ def _patches(name: str, lanes: int, run: int, apart: int) -> Kernel:
     [step] = b.grid_indices
     x = b.param("x", BY_NAME[name], reach + 1 + 2 * 5, "in")
     out = b.param("out", BY_NAME[name], 3 * lanes, "out")
-    lane, by = b.iota(S32, (lanes,), 0), b.constant(S32, run, (lanes,))
-    group = b.binary("multiply", b.binary("divide", lane, by), b.constant(S32, apart, (lanes,)))
-    start = b.broadcast(b.convert(b.binary("multiply", step, b.index(5)), S32), (lanes,))
-    offsets = b.binary("add", b.binary("add", start, group), b.binary("remainder", lane, by))
+    start, group, place = _lanes_in_runs(b, lanes, run, b.binary("multiply", step, b.index(5)))
+    group = b.binary("multiply", group, b.constant(S32, apart, (lanes,)))
+    offsets = b.binary("add", b.binary("add", start, group), place)
     b.store(out, b.binary("multiply", step, b.index(lanes)), b.gather(x, offsets), (1,))
     return b.finish()
 
@@ -62,11 +68,10 @@ def _written(name: str, lanes: int, run: int, apart: int) -> Kernel:
     [step] = b.grid_indices
     x = b.param("x", BY_NAME[name], 3 * lanes, "in")
     out = b.param("out", BY_NAME[name], 3 * (reach + 1), "inout")
-    lane, by = b.iota(S32, (lanes,), 0), b.constant(S32, run, (lanes,))
-    group = b.binary("multiply", b.binary("divide", lane, by), b.constant(S32, apart, (lanes,)))
-    first = b.convert(b.binary("multiply", step, b.index(reach + 1)), S32)
-    offsets = b.binary("add", b.broadcast(first, (lanes,)), group)
-    offsets = b.binary("add", offsets, b.binary("remainder", lane, by))
+    begin = b.binary("multiply", step, b.index(reach + 1))
+    start, group, place = _lanes_in_runs(b, lanes, run, begin)
+    group = b.binary("multiply", group, b.constant(S32, apart, (lanes,)))
+    offsets = b.binary("add", b.binary("add", start, group), place)
     row = b.load(x, b.binary("multiply", step, b.index(lanes)), (lanes,), (1,))
     b.scatter(out, offsets, row)
     return b.finish()
@@ -218,12 +223,13 @@ def _rows_of_a_table(name: str, lanes: int, run: int, rows: int) -> Kernel:
     table = b.param("table", BY_NAME[name], rows * run, "in")
     places = b.param("places", S32, 3 * lanes // run, "in")
     out = b.param("out", BY_NAME[name], 3 * lanes, "out")
-    lane, by = b.iota(S32, (lanes,), 0), b.constant(S32, run, (lanes,))
-    first = b.broadcast(b.convert(b.binary("multiply", step, b.index(lanes // run)), S32), (lanes,))
-    row = b.gather(places, b.binary("add", first, b.binary("divide", lane, by)))
+    begin = b.binary("multiply", step, b.index(lanes // run))
+    first, group, place = _lanes_in_runs(b, lanes, run, begin)
+    row = b.gather(places, b.binary("add", first, group))
     row = b.binary("maximum", row, b.constant(S32, 0, (lanes,)))
     row = b.binary("minimum", row, b.constant(S32, rows - 1, (lanes,)))
-    offsets = b.binary("add", b.binary("remainder", lane, by), b.binary("multiply", row, by))
+    row = b.binary("multiply", row, b.constant(S32, run, (lanes,)))
+    offsets = b.binary("add", place, row)
     b.store(out, b.binary("multiply", step, b.index(lanes)), b.gather(table, offsets), (1,))
     return b.finish()
 
