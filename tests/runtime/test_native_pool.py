@@ -60,6 +60,28 @@ def test_chunks_do_not_depend_on_threads(threads):
         ]
 
 
+def test_more_chunks_than_a_segment_counts():
+    with Pool(2) as pool:
+        assert chunks(pool, 70_001, 1) == [(k, k + 1) for k in range(70_001)]
+
+
+@pytest.mark.parametrize("n", [8, 9])
+def test_each_thread_has_consecutive_chunks(n):
+    """So that it meets in one region what it wrote in the one before."""
+    whose: dict[int, int] = {}
+    together = threading.Barrier(2)
+
+    def chunk(_: object, begin: int, end: int) -> None:
+        whose[begin] = threading.get_native_id()
+        if len(whose) <= 8:  # in step, so that no thread is done before the other
+            together.wait(60)
+
+    with Pool(2) as pool, Context(pool) as context:
+        library().hl_parallel_for_ns(context.handle, RANGE(chunk), None, n, 1, 10**9)
+    own = [k for k in range(n) if whose[k] == threading.get_native_id()]
+    assert own in ([0, 1, 2, 3], [0, 1, 2, 3, 4])
+
+
 def test_one_thread_makes_none():
     before = threading.active_count(), len(os.listdir("/proc/self/task"))
     with Pool(1) as pool:

@@ -83,7 +83,8 @@ void after_fork_in_child() {
     pool->started.store(0);
     pool->worker_count = 0;
     pool->generation.fetch_add(1);
-    for (Slot& slot : pool->slots) slot.word.store(0);
+    for (Slot& slot : pool->slots)
+      for (std::atomic<uint64_t>& word : slot.words) word.store(0);
     pthread_mutex_unlock(&pool->mutex);
   }
   pthread_mutex_unlock(&registry_mutex);
@@ -93,25 +94,25 @@ void watch_forks() { pthread_atfork(before_fork, after_fork_in_parent, after_for
 
 void wake_some(hl_pool* pool, uint32_t wanted);
 
+// How many words of a slot regions of this pool may use.
+uint32_t segment_limit(const hl_pool* pool) {
+  uint32_t threads = static_cast<uint32_t>(pool->threads);
+  return threads < kMostSegments ? threads : kMostSegments;
+}
+
 // Takes chunks of a slot until none is left; whether there was one.
-bool help(hl_pool* pool, Slot& slot, bool was_asleep, hl_range_function except = nullptr) {
-  uint64_t word = slot.word.load(std::memory_order_acquire);
+bool help(hl_pool* pool, Slot& slot, uint32_t number, bool was_asleep,
+          hl_range_function except = nullptr) {
   uint32_t mine = 0;
-  while (static_cast<uint32_t>(word) != 0) {
-    ParallelRegion region{
-        slot.fn.load(std::memory_order_relaxed), slot.args.load(std::memory_order_relaxed),
-        slot.n.load(std::memory_order_relaxed), slot.grain.load(std::memory_order_relaxed)};
-    if (region.fn == except) break;
-    uint32_t chunks = slot.chunks.load(std::memory_order_relaxed);
-    uint32_t left = static_cast<uint32_t>(word);
-    if (!slot.word.compare_exchange_weak(word, word - 1, std::memory_order_acq_rel,
-                                         std::memory_order_acquire))
-      continue;
+  Claim claim;
+  while (claim_chunk(slot, segment_limit(pool), number, except, &claim)) {
     // The caller wakes few, those wake more: with 64 threads it would be late for its own work.
-    if (was_asleep && mine == 0 && left > 1) wake_some(pool, left - 1);
-    region.run(static_cast<int64_t>(chunks - left));
+    if (was_asleep && mine == 0) {
+      uint32_t left = chunks_left(&slot);
+      if (left != 0) wake_some(pool, left);
+    }
+    claim.region.run(claim.chunk);
     ++mine;
-    word = slot.word.load(std::memory_order_acquire);
   }
   if (mine == 0) return false;
   slot.done.fetch_add(mine, std::memory_order_seq_cst);
@@ -120,20 +121,20 @@ bool help(hl_pool* pool, Slot& slot, bool was_asleep, hl_range_function except =
 }
 
 // One look at all slots in use; whether there was work.
-bool look(hl_pool* pool, unsigned first, bool was_asleep) {
+bool look(hl_pool* pool, unsigned number, bool was_asleep) {
   uint64_t mask = pool->mask.load(std::memory_order_acquire);
   bool worked = false;
   // Each worker begins at another slot, so that programs share the workers.
-  first &= 63;
+  unsigned first = number & 63;
   uint64_t turned = first == 0 ? mask : mask >> first | mask << (64 - first);
   for (; turned != 0; turned &= turned - 1)
-    worked |= help(pool, pool->slots[(__builtin_ctzll(turned) + first) & 63], was_asleep);
+    worked |= help(pool, pool->slots[(__builtin_ctzll(turned) + first) & 63], number, was_asleep);
   return worked;
 }
 
 bool is_work_there(hl_pool* pool) {
   for (uint64_t mask = pool->mask.load(); mask != 0; mask &= mask - 1)
-    if (static_cast<uint32_t>(pool->slots[__builtin_ctzll(mask)].word.load()) != 0) return true;
+    if (chunks_left(&pool->slots[__builtin_ctzll(mask)]) != 0) return true;
   return false;
 }
 
@@ -284,24 +285,9 @@ void release_slot(hl_pool* pool, Slot* slot) {
   pool->mask.fetch_and(~(uint64_t{1} << (slot - pool->slots)), std::memory_order_acq_rel);
 }
 
-namespace {
-
-void put(Slot* slot, const ParallelRegion& region, uint32_t chunks) {
-  slot->fn.store(region.fn, std::memory_order_relaxed);
-  slot->args.store(region.args, std::memory_order_relaxed);
-  slot->n.store(region.n, std::memory_order_relaxed);
-  slot->grain.store(region.grain, std::memory_order_relaxed);
-  slot->chunks.store(chunks, std::memory_order_relaxed);
-  slot->done.store(0, std::memory_order_relaxed);
-  uint64_t epoch = uint64_t{++slot->epoch} << 32;
-  slot->word.store(epoch | chunks, std::memory_order_release);
-}
-
-}  // namespace
-
 void run_shared(hl_pool* pool, Slot* slot, const ParallelRegion& region, uint32_t chunks,
                 int64_t serial_ns) {
-  put(slot, region, chunks);
+  put(slot, region, chunks, segment_limit(pool));
   auto wake = [&](uint32_t wanted) {
     if (pool->started.load(std::memory_order_acquire) == 0) start_workers(pool);
     wake_some(pool, wanted);
@@ -326,33 +312,25 @@ void run_shared(hl_pool* pool, Slot* slot, const ParallelRegion& region, uint32_
   }
 
   uint32_t mine = 0;
-  uint64_t word = slot->word.load(std::memory_order_relaxed);
-  while (static_cast<uint32_t>(word) != 0) {
-    uint32_t left = static_cast<uint32_t>(word);
-    if (!slot->word.compare_exchange_weak(word, word - 1, std::memory_order_acq_rel,
-                                          std::memory_order_relaxed))
-      continue;
-    region.run(static_cast<int64_t>(chunks - left));
+  Claim claim;
+  while (claim_chunk(*slot, segment_limit(pool), 0, nullptr, &claim)) {
+    claim.region.run(claim.chunk);
     ++mine;
-    if (idle && (mine & (mine - 1)) == 0 &&
-        (now_ns() - began) / mine * (left - 1) >= kWorthWakingNs) {
-      wake(left - 1);
+    if (!idle || (mine & (mine - 1)) != 0) continue;
+    uint32_t left = chunks_left(slot);
+    if (left != 0 && (now_ns() - began) / mine * left >= kWorthWakingNs) {
+      wake(left);
       idle = false;
     }
-    word = slot->word.load(std::memory_order_relaxed);
   }
   if (idle) slot->owed_ns += now_ns() - began;
   await_workers(pool, slot, chunks - mine);
 }
 
 void publish(hl_pool* pool, Slot* slot, const ParallelRegion& region, uint32_t chunks) {
-  put(slot, region, chunks);
+  put(slot, region, chunks, segment_limit(pool));
   if (pool->started.load(std::memory_order_acquire) == 0) start_workers(pool);
   wake_some(pool, chunks);
-}
-
-uint32_t chunks_left(const Slot* slot) {
-  return static_cast<uint32_t>(slot->word.load(std::memory_order_acquire));
 }
 
 bool is_done(const Slot* slot, uint32_t chunks) {
@@ -360,15 +338,12 @@ bool is_done(const Slot* slot, uint32_t chunks) {
 }
 
 void withdraw_chunks(hl_pool* pool, Slot* slot, uint32_t chunks) {
-  uint64_t word = slot->word.load(std::memory_order_relaxed);
-  while (!slot->word.compare_exchange_weak(word, word >> 32 << 32, std::memory_order_acq_rel,
-                                           std::memory_order_relaxed)) {
-  }
-  await_workers(pool, slot, chunks - static_cast<uint32_t>(word));
+  uint32_t withdrawn = empty(slot);
+  await_workers(pool, slot, chunks - withdrawn);
 }
 
 bool help_region(hl_pool* pool, Slot* slot, hl_range_function except) {
-  return help(pool, *slot, false, except);
+  return help(pool, *slot, 0, false, except);
 }
 
 int64_t pool_spin_ns(const hl_pool* pool) { return pool->spin_ns; }

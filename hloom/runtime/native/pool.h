@@ -1,10 +1,6 @@
 // The spin pool: fork-join in about a tenth of a microsecond.
 //
-// A region is published as one 64-bit word, (epoch, chunks left), beside its function. Whoever
-// lowers the number by compare-and-swap owns a chunk, the caller too. A worker that comes late
-// finds nothing left and has cost nobody anything: the caller waits only for chunks that were
-// taken. As an owner's chunk is not done, its region cannot end, so what it read beside the word
-// belongs to the same epoch as the word it swapped.
+// How a region is cut and its chunks are taken: segments.h.
 #ifndef HLOOM_RUNTIME_POOL_H
 #define HLOOM_RUNTIME_POOL_H
 
@@ -13,6 +9,7 @@
 #include <atomic>
 
 #include "hl.h"
+#include "segments.h"
 
 namespace hloom {
 
@@ -26,32 +23,6 @@ inline constexpr int64_t kSpinNs = 100'000;
 // How long threads spin where there are more of them than processors.
 inline constexpr int64_t kSpinCrowdedNs = 2'000;
 
-// Where one program publishes its regions; held while the program runs.
-struct Slot {
-  alignas(64) std::atomic<uint64_t> word{0};  // epoch << 32 | chunks left
-  std::atomic<hl_range_function> fn{nullptr};
-  std::atomic<void*> args{nullptr};
-  std::atomic<int64_t> n{0};
-  std::atomic<int64_t> grain{1};
-  std::atomic<uint32_t> chunks{0};
-  uint32_t epoch = 0;   // of the owner alone, as is the next
-  int64_t owed_ns = 0;  // work that sleeping workers did not share since they were last woken
-
-  alignas(64) std::atomic<uint32_t> done{0};  // chunks that workers have finished
-  std::atomic<uint32_t> waiting{0};           // the owner sleeps on `done`
-};
-
-struct ParallelRegion {
-  hl_range_function fn;
-  void* args;
-  int64_t n, grain;
-
-  void run(int64_t chunk) const {
-    int64_t begin = chunk * grain;
-    fn(args, begin, n - begin < grain ? n : begin + grain);
-  }
-};
-
 // A slot of the pool for this program, or null if all are taken.
 Slot* acquire_slot(hl_pool* pool);
 void release_slot(hl_pool* pool, Slot* slot);
@@ -59,15 +30,14 @@ void release_slot(hl_pool* pool, Slot* slot);
 uint32_t pool_generation(const hl_pool* pool);
 int pool_threads(const hl_pool* pool);
 
-// Runs a region of at least 2 chunks with whoever helps. serial_ns < 0: unknown.
+// Runs a region of 2 to kMostChunks chunks with whoever helps. serial_ns < 0: unknown.
 void run_shared(hl_pool* pool, Slot* slot, const ParallelRegion& region, uint32_t chunks,
                 int64_t serial_ns);
 
 // For regions whose owner does not work on them at once (executor.cc): publishing, how many chunks
-// nobody has taken, whether all have been done, and taking back what is left. Who takes it back
+// nobody has taken (chunks_left), whether all have been done, and taking back what is left. Who takes it back
 // waits until the others are done.
 void publish(hl_pool* pool, Slot* slot, const ParallelRegion& region, uint32_t chunks);
-uint32_t chunks_left(const Slot* slot);
 bool is_done(const Slot* slot, uint32_t chunks);
 void withdraw_chunks(hl_pool* pool, Slot* slot, uint32_t chunks);
 // Takes chunks of a slot until none is left, but none of regions of `except`; whether there was one.

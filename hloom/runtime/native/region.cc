@@ -10,19 +10,13 @@ void run_alone(const ParallelRegion& region, int64_t chunks) {
   for (int64_t chunk = 0; chunk < chunks; ++chunk) region.run(chunk);
 }
 
-// A region whose chunks number more than a slot can count: in parts of whole chunks.
-struct Part {
-  const ParallelRegion* region;
-  int64_t first_chunk;
-};
-
-void run_part(void* args, int64_t begin, int64_t end) {
-  const Part* part = static_cast<Part*>(args);
-  for (int64_t chunk = begin; chunk < end; ++chunk) part->region->run(part->first_chunk + chunk);
+// A region whose chunks number more than a slot can count: several of them at a time.
+void run_chunks(void* args, int64_t begin, int64_t end) {
+  const ParallelRegion* region = static_cast<ParallelRegion*>(args);
+  for (int64_t chunk = begin; chunk < end; ++chunk) region->run(chunk);
 }
 
 void share(Context* context, const ParallelRegion& region, int64_t chunks, int64_t serial_ns) {
-  constexpr int64_t most = int64_t{1} << 31;
   hl_pool* pool = context->pool;
   Slot* slot = context->slot;
   bool borrowed = slot == nullptr || context->slot_generation != pool_generation(pool);
@@ -31,14 +25,14 @@ void share(Context* context, const ParallelRegion& region, int64_t chunks, int64
     run_alone(region, chunks);
     return;
   }
-  if (chunks <= most) {
+  if (chunks <= kMostChunks) {
     run_shared(pool, slot, region, static_cast<uint32_t>(chunks), serial_ns);
   } else {
-    for (int64_t first = 0; first < chunks; first += most) {
-      int64_t count = chunks - first < most ? chunks - first : most;
-      Part part{&region, first};
-      run_shared(pool, slot, {run_part, &part, count, 1}, static_cast<uint32_t>(count), -1);
-    }
+    int64_t together = (chunks - 1) / kMostChunks + 1;
+    int64_t count = (chunks - 1) / together + 1;
+    ParallelRegion whole = region;
+    run_shared(pool, slot, {run_chunks, &whole, chunks, together}, static_cast<uint32_t>(count),
+               serial_ns);
   }
   if (borrowed) release_slot(pool, slot);
 }
