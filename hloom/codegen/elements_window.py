@@ -12,6 +12,7 @@ from hloom.codegen.elements_data import both, choose, lanes_of, within
 from hloom.codegen.elements_fold import initial_values
 from hloom.codegen.fold import nest
 from hloom.ir.instruction import Instruction
+from hloom.ir.values.window import WindowDimension
 from hloom.kernel.kernel import Value
 
 
@@ -57,6 +58,11 @@ def reduce_window(e: Elements, i: Instruction, index: Index, mask: Value | None)
     return tuple(results) if count > 1 else results[0]
 
 
+def unpadded(x: Affine, k: Affine, w: WindowDimension) -> Affine:
+    """Where place `k` of a window at `x` is along the base with its dilation."""
+    return x.times(w.stride).plus(k.times(w.window_dilation)).plus(-w.padding_low)
+
+
 def window_position(
     e: Elements, index: Index, offsets: Sequence[Affine], dims: Sequence, sizes: Sequence[int]
 ) -> tuple[Index, Value | None]:
@@ -64,7 +70,7 @@ def window_position(
     at: list[Affine] = []
     inside: Value | None = None
     for x, k, w, size in zip(index, offsets, dims, sizes):
-        position = x.times(w.stride).plus(k.times(w.window_dilation)).plus(-w.padding_low)
+        position = unpadded(x, k, w)
         if w.base_dilation != 1:
             rest = e.indices.remainder(position, w.base_dilation)
             if not (rest.is_constant and rest.const == 0):

@@ -52,7 +52,7 @@ class _Groups:
 
             packer.each(ZERO, count, 1, tile)
 
-        before = [self._clear] if p.depth % p.packing.step else []
+        before = [self._clear] if packer.fills_last_step else []
         after = [self._rest] if p.depth % self.group else []
         if p.b_lanes == "k":
             each(*before, self._turned, *after)
@@ -175,7 +175,7 @@ def column_sums(packer: Packer, panels: Value, count: Affine, part: Part) -> Val
 def clear_rest_of_a(packer: Packer, scratch: Value, part: Part) -> None:
     """Zeros in the last group of each row, or in the last tile, where K does not fill it."""
     p, e, b, group = packer.p, packer.e, packer.b, packer.p.packing.step
-    if p.depth % group == 0:
+    if not packer.fills_last_step:
         return
     last = e.indices.quotient(part.length.plus(-1), group)
     height = packer.tiling.height

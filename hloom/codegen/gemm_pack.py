@@ -22,8 +22,9 @@ from hloom.codegen.gemm_groups import (
     pack_groups,
     rows_from_columns,
 )
+from hloom.codegen.gemm_row import pack_row
 from hloom.codegen.gemm_tiling import GemmTiling
-from hloom.codegen.product import Product, Read
+from hloom.codegen.product import Product
 from hloom.codegen.window_reader import RowsOfWindow, WindowReader
 from hloom.kernel.kernel import Value
 
@@ -83,6 +84,12 @@ class Packer(Runs):
         self.panel += tiling.width * group if self.panel * size % 1024 == 0 else 0
 
     # -- parts of K
+
+    @property
+    def fills_last_step(self) -> bool:
+        """Whether some part of K ends within elements that one instruction multiplies."""
+        p, step = self.p, self.p.packing.step
+        return self.depth % step > 0 or prod(p.depths[self.tiling.split :]) % step > 0
 
     def whole(self) -> Part:
         """All of K as one part."""
@@ -311,7 +318,7 @@ class Packer(Runs):
             return RowsOfA(scratch, ZERO, 1, tiling.height)
 
         def row(r: Affine) -> None:
-            self._row_of_a(scratch, r, p.packed_a, m.plus(r), part)
+            pack_row(self, scratch, r, m.plus(r), part)
 
         self.each(ZERO, constant(tiling.height), 1, row)
         return RowsOfA(scratch, ZERO, self.a_stride, 1)
@@ -328,37 +335,3 @@ class Packer(Runs):
             self.b.store(scratch, at, value, (1,) if height > 1 else ())
 
         self.walk(part, len(p.depths), one)
-
-    def _row_of_a(self, scratch: Value, r: Affine, read: Read, m: Affine, part: Part) -> None:
-        """One row, in vectors along the digits of K that are contiguous."""
-        p, e = self.p, self.e
-        split = len(part.prefix)
-        first = max(len(p.depths) - p.a_merged, split)
-        if first == split and part.unit * p.depths[split] != self.depth:
-            # The part does not hold all of the digit: only what is behind it is joined.
-            first = split if split == len(p.depths) - 1 else split + 1
-        sizes = p.depths[first:]
-        run = prod(sizes)
-        low, high = ZERO, constant(run)
-        if first == split:
-            unit = prod(sizes[1:])
-            low, high = part.low.times(unit), part.high.times(unit)
-        length = run if first != split else self.depth
-        lanes = min(2 * self.tiling.lanes, length)
-        if lanes > self.tiling.lanes and length % lanes and length % self.tiling.lanes == 0:
-            lanes = self.tiling.lanes
-
-        def outer(digits: list[Affine], position: Affine) -> None:
-            def some(k: Affine) -> None:
-                e.tile = (lanes,) if lanes > 1 else ()
-                within = k.plus(e.indices.lane(0, lanes, 1))
-                inner = e.indices.digits(within, sizes)
-                value = self.b.broadcast(read(e, self.batch, m, [*digits, *inner]), e.tile)
-                at = r.times(self.a_stride).plus(k.plus(low.times(-1)))
-                if first != split:
-                    at = at.plus(position.times(run))
-                self.b.store(scratch, e.scalar(at), value, (1,) if lanes > 1 else ())
-
-            self.each(low, high, lanes, some)
-
-        self.walk(part, first, outer)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hloom.analysis.panels import Panels, panels_behind
 from hloom.codegen.affine import ZERO, Affine, linear
@@ -34,6 +34,15 @@ Direct = Callable[[Elements, Affine, Affine], tuple[Value, Affine, int, int]]
 
 # Whether a row of A has more than zeros at first digits of K: (elements, m, digits); None: yes.
 Touches = Callable[[Elements, Affine, Sequence[Affine]], Value | None]
+
+
+class Inside(NamedTuple):
+    """Rows of A that are read without asking for padding."""
+
+    holds: Touches
+    """Whether a row sees none behind the first digits of K; None: it never does."""
+    read: Read
+
 
 # A result with no more columns than this (and more rows) is computed transposed: then what is
 # read most is read in vectors, where it stands.
@@ -77,6 +86,8 @@ class Product:
     """How rows of A are read from an image, where a window's places need not be packed."""
     touches: Touches | None = None
     """Whether a row has more than padding at the first digits of K, where much is padding."""
+    inside: Inside | None = None
+    """How rows of A are read at which no padding is seen, where some is."""
     tiling: GemmTiling | None = None
     """How it is cut, where that has been chosen; None: as the device's costs say."""
 
@@ -92,7 +103,11 @@ class Product:
 
     def packed_a(self, e: Elements, batch: Affine, m: Affine, k: Sequence[Affine]) -> Value:
         """An element of A as it is packed."""
-        x, b = self.a(e, batch, m, k), e.builder
+        return self.packed(e, self.a(e, batch, m, k))
+
+    def packed(self, e: Elements, x: Value) -> Value:
+        """What was read of A, as it is packed."""
+        b = e.builder
         if not self.packing.biased:
             return x
         top = b.constant(x.dtype, -BIAS, x.shape)

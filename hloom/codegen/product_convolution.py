@@ -12,12 +12,12 @@ from math import prod
 
 from hloom.analysis.panels import panels_behind
 from hloom.analysis.shared_window import shared_parts
-from hloom.codegen.affine import ZERO, Affine
+from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import Elements, Index
-from hloom.codegen.elements_data import choose
-from hloom.codegen.elements_window import window_position
+from hloom.codegen.elements_data import both, choose
+from hloom.codegen.elements_window import unpadded, window_position
 from hloom.codegen.packing import WIDE, Packing, exact_source, packing_of
-from hloom.codegen.product import Product, Read, Touches, fastest
+from hloom.codegen.product import Inside, Product, Read, Touches, fastest
 from hloom.codegen.row_products import accumulator_type
 from hloom.codegen.window_rows import window_rows
 from hloom.device.device import Device
@@ -75,16 +75,6 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
     if packing.group > 1:
         lhs, rhs = exact_source(lhs, leaves), exact_source(rhs, leaves)
 
-    def read_a(e: Elements, g: Affine, m: Affine, k: Sequence[Affine]) -> Value:
-        image, *place = e.indices.digits(m, [images, *out])
-        where, inside = window_position(e, tuple(place), k[:-1], dims, sizes)
-        at = [ZERO] * lhs.shape.rank
-        at[labels.input_batch_dimension] = image
-        at[labels.input_feature_dimension] = g.times(features).plus(k[-1])
-        for d, x in zip(labels.input_spatial_dimensions, where):
-            at[d] = x
-        return _padded(e, lhs, tuple(at), inside, packing.a_read or of)
-
     def index(e: Elements, g: Affine, m: Affine, n: Affine) -> Index:
         image, *place = e.indices.digits(m, [images, *out])
         at = [ZERO] * i.shape.rank
@@ -101,7 +91,7 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
         images * prod(out),
         outputs,
         (*[w.size for w in dims], features),
-        read_a,
+        _image_reader(i, lhs, packing.a_read or of),
         _kernel_reader(i, rhs, packing.b or of, outputs, len(dims)),
         index,
         "k",
@@ -109,6 +99,7 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
         a_merged=2 if _joins_features(i, leaves) else 1,
         packing=packing,
         touches=_touches(dims, images, sizes, out),
+        inside=_inside(i, lhs, packing.a_read or of),
     )
     if groups == 1 and packing.group == 1 and device is not None:
         p = replace(p, window=window_rows(i, leaves, of, device))
@@ -128,6 +119,54 @@ def _touches(
         return window_position(e, tuple(place), k, dims, sizes)[1]
 
     return touches
+
+
+def _image_reader(i: Instruction, lhs: Instruction, of: DType, asks: bool = True) -> Read:
+    """Reads elements of the image `lhs` of a convolution, as a type; with zeros around it, unless
+    nobody `asks` for them."""
+    labels, dims = i.attrs.dim_labels, i.attrs.window.dimensions
+    out = [i.shape.dims[d] for d in labels.output_spatial_dimensions]
+    images = i.shape.dims[labels.output_batch_dimension]
+    sizes = [lhs.shape.dims[d] for d in labels.input_spatial_dimensions]
+    features = i.operands[1].shape.dims[labels.kernel_input_feature_dimension]
+
+    def read(e: Elements, g: Affine, m: Affine, k: Sequence[Affine]) -> Value:
+        image, *place = e.indices.digits(m, [images, *out])
+        if asks:
+            where, inside = window_position(e, tuple(place), k[:-1], dims, sizes)
+        else:
+            where, inside = [unpadded(x, y, w) for x, y, w in zip(place, k, dims)], None
+        at = [ZERO] * lhs.shape.rank
+        at[labels.input_batch_dimension] = image
+        at[labels.input_feature_dimension] = g.times(features).plus(k[-1])
+        for d, x in zip(labels.input_spatial_dimensions, where):
+            at[d] = x
+        return _padded(e, lhs, tuple(at), inside, of)
+
+    return read
+
+
+def _inside(i: Instruction, lhs: Instruction, of: DType) -> Inside | None:
+    """Which rows see no padding, and how they are read; None where what stands between elements of
+    the image is padding, too."""
+    labels, dims = i.attrs.dim_labels, i.attrs.window.dimensions
+    if any(w.base_dilation != 1 for w in dims):
+        return None
+    out = [i.shape.dims[d] for d in labels.output_spatial_dimensions]
+    images = i.shape.dims[labels.output_batch_dimension]
+    sizes = [lhs.shape.dims[d] for d in labels.input_spatial_dimensions]
+
+    def holds(e: Elements, m: Affine, k: Sequence[Affine]) -> Value | None:
+        _, *place = e.indices.digits(m, [images, *out])
+        all_of_it = None
+        for low in (True, False):
+            known = [*k[: len(dims)]]
+            known += [constant(0 if low else w.size - 1) for w in dims[len(known) :]]
+            inside = window_position(e, tuple(place), known, dims, sizes)[1]
+            all_of_it = both(e, all_of_it, inside)
+        return all_of_it
+
+    return Inside(holds, _image_reader(i, lhs, of, asks=False))
 
 
 def share_inside(
@@ -155,7 +194,7 @@ def _packing(i: Instruction, of: DType, leaves: set[Instruction], device: Device
     depth = rhs.shape.size // max(outputs, 1)
     rows = i.shape.size // max(outputs, 1)
     packing = packing_of(lhs, rhs, of, leaves, device, (rows, columns, depth))
-    if features % packing.step:
+    if depth < packing.step:  # half empty, and packed in short pieces
         packing = packing_of(lhs, rhs, of, leaves, device)
     return WIDE if features % packing.group else packing
 

@@ -165,17 +165,40 @@ def test_weights_in_panels_and_what_follows() -> None:
     agrees(FUSED.replace("{...}", "{ " + weights + " }"), "f32")
 
 
-@pytest.mark.parametrize("features, tiled", [(32, True), (64, True), (48, False)])
-def test_convolutions(features: int, tiled: bool) -> None:
-    text = f"""HloModule m
+def convolution(features: int, types: str = "bf16 f32", window: str = "3x3 pad=1_1x1_1") -> str:
+    narrow, of = types.split()
+    return f"""HloModule m
 ENTRY e {{
-  x = bf16[2,9,11,{features}] parameter(0)
-  k = bf16[3,3,{features},40] parameter(1)
-  ROOT c = f32[2,9,11,40] convolution(x, k), \
-window={{size=3x3 pad=1_1x1_1}}, dim_labels=b01f_01io->b01f
+  x = {narrow}[2,9,11,{features}] parameter(0)
+  k = {narrow}[3,3,{features},40] parameter(1)
+  ROOT c = {of}[2,9,11,40] convolution(x, k), \
+window={{size={window}}}, dim_labels=b01f_01io->b01f
 }}
 """
-    agrees(text, "f32", tiled)
+
+
+@pytest.mark.parametrize("features, tiled", [(32, True), (64, True), (48, True), (2, False)])
+def test_convolutions(features: int, tiled: bool) -> None:
+    agrees(convolution(features), "f32", tiled)
+
+
+@pytest.mark.parametrize("features", [20, 48])
+def test_tiles_across_places_of_a_window(features: int) -> None:
+    """What sees no padding is copied without asking at each element whether it is."""
+    text = convolution(features, "s8 s32")
+    agrees(text, "s32")
+    whole, masked = compiled(text)[0].as_text("kernels").split("  if ")[1].split("} else {")
+    assert "mask(" not in whole
+    assert "mask(" in masked
+
+
+@pytest.mark.parametrize("types", ["bf16 f32", "s8 s32"])
+def test_parts_of_windows_that_end_within_a_tile(types: str) -> None:
+    """Behind each of them are zeros, not what an earlier one left there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Device, "near_bytes", 1 << 14)
+        text = convolution(80, types)
+        agrees(text, types.split()[1])
 
 
 @pytest.mark.parametrize(
