@@ -19,13 +19,17 @@ NATIVE := hloom/runtime/native
 FORMATTED := $(filter-out $(NATIVE)/pjrt/abi.h $(NATIVE)/saved_form.h,$(wildcard $(addprefix $(NATIVE)/,*.cc *.h *.inc */*.cc */*.h))) \
   $(wildcard tests/runtime/stress*.cc tests/runtime/stress*.h)
 TIDIED := $(patsubst $(NATIVE)/%.cc,build/tidy/%.ok,$(wildcard $(addprefix $(NATIVE)/,*.cc */*.cc)))
-# Rooms whose tests run compiled code; of the rest, passes and peer are slow under guard and tell no more.
-GUARDED_TESTS := $(addprefix tests/,codegen docs frontends fuzz plugin program runtime targets tools) \
+# Rooms whose tests run compiled programs; of the rest, passes and peer are slow under guard and tell no more.
+GUARDED_TESTS := $(addprefix tests/,codegen frontends/stablehlo/test_jax_programs.py fuzz plugin program runtime targets) \
   $(filter-out $(addprefix tests/test_,layers.py one_way.py sizes.py),$(wildcard tests/test_*.py))
 # Kernels' machine code, which tests under guard find where others left it (tests/kept_objects.py).
 KEPT := HLOOM_TEST_OBJECTS=$(CURDIR)/build/test-objects
-# What reads and interprets programs, and compiles none.
-UNGUARDED_TESTS := $(addprefix tests/fuzz/test_,extremes.py fuzz.py fuzz_graph.py)
+# Of those rooms, what compiles no program, calls routines with arrays of its own, has each run of several processes
+# begin anew, or asks for the values of functions: guards see nothing there that they do not see elsewhere.
+UNGUARDED_TESTS := $(addprefix tests/fuzz/test_,extremes.py fuzz.py fuzz_graph.py) \
+  $(addprefix tests/codegen/llvm/test_,called_functions.py math.py math_complex.py) \
+  $(addprefix tests/plugin/test_,loading.py parallel_training.py several_processes.py start.py) \
+  $(addprefix tests/runtime/test_,fft.py linalg.py linalg_lanes.py processes.py sort.py topk.py) tests/targets/sim
 # What devices and processes need, and what draws for them.
 MEETING := tests/runtime/stress_collectives.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
   $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc \
@@ -39,8 +43,11 @@ SANITIZED := $(CURDIR)/build/sanitize/libhloom_runtime.so
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined
 CHANGES ?= 10000
 
+# What pytest rewrites of tests (20 s of a processor for each of its processes) is kept for the next run.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour test guard check format bench replay fuzz docs examples proto stub lock tidy tsan stress sanitize wheels clean
+.PHONY: help setup demo tour test guard check check-types check-python check-native check-rooms format bench replay fuzz docs examples proto stub lock tidy tsan stress sanitize wheels clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,22 +87,32 @@ test: $(STAMP) ## the whole test suite
 	@echo "== tests ($(JOBS) processes)"
 	@$(KEPT) $(BIN)/python -m pytest -q -n $(JOBS)
 
-guard: $(STAMP) ## all tests that run compiled code, under HLOOM_GUARD=1
+guard: $(STAMP) ## the tests that run compiled programs, under HLOOM_GUARD=1
 	@echo "== tests under guard ($(JOBS) processes)"
 	@HLOOM_GUARD=1 $(KEPT) $(BIN)/python -m pytest -q -n $(JOBS) $(GUARDED_TESTS) \
 	  $(addprefix --ignore=,$(UNGUARDED_TESTS))
 
 check: $(STAMP) ## formatting, lint, types, layers, sizes; two minutes more where all of C++ is new
+	@$(MAKE) -s -j $(JOBS) --output-sync=target check-types check-python check-native check-rooms
+
+# The parts of make check, the longest first; several run at a time.
+check-types:
+	@echo "== pyright"
+	@$(BIN)/pyright
+
+check-python:
 	@echo "== ruff format"
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@echo "== ruff check"
 	@$(BIN)/ruff check --quiet .
-	@echo "== pyright"
-	@$(BIN)/pyright
+
+check-native:
 	@echo "== clang-format"
 	@$(BIN)/clang-format --dry-run --Werror $(FORMATTED) || { echo "run: make format"; exit 1; }
 	@echo "== clang-tidy"
-	@$(MAKE) -s -j $(JOBS) tidy
+	@$(MAKE) -s tidy
+
+check-rooms:
 	@echo "== layers and sizes"
 	@$(BIN)/python -m pytest -q tests/test_layers.py tests/test_sizes.py tests/ir/test_traits.py \
 		tests/device/test_no_constants_elsewhere.py
@@ -184,7 +201,7 @@ sanitize: $(STAMP) ## damaged saved programs for a runtime with AddressSanitizer
 	  ASAN_OPTIONS=detect_leaks=0:handle_segv=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	  HLOOM_RUNTIME_LIBRARY=$(SANITIZED) $(BIN)/python -m tests.fuzz.run_saved --count $(CHANGES)
 	@echo "== the same for libhloom_rt, by its C functions"
-	@$(BIN)/python -m tests.fuzz.run_runtime_library --minutes 1
+	@$(BIN)/python -m tests.fuzz.run_runtime_library --count $$((10 * $(CHANGES)))
 
 clean: ## remove what was built (the .venv too)
 	@rm -rf $(NATIVE)/build $(NATIVE)/*.so

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hloom
+from tests.covering import covering
 
 
 def joined(sizes: list[int], dims: tuple[int, int, int], d: int, inside: str) -> hloom.Module:
@@ -26,11 +27,14 @@ def joined(sizes: list[int], dims: tuple[int, int, int], d: int, inside: str) ->
     return hloom.parse("\n".join(lines))
 
 
-@pytest.mark.parametrize("d", [0, 1, 2])
 @pytest.mark.parametrize(
-    "sizes", [[1], [1, 1], [3, 1], [1, 1, 1], [2, 0, 3, 1], [1] * 64, [5, 1, 7, 2, 1, 1, 9]]
+    ("d", "sizes", "inside"),
+    covering(
+        [0, 1, 2],
+        [[1], [1, 1], [3, 1], [1, 1, 1], [2, 0, 3, 1], [1] * 64, [5, 1, 7, 2, 1, 1, 9]],
+        ["negate", "exponential"],
+    ),
 )
-@pytest.mark.parametrize("inside", ["negate", "exponential"])
 def test_equals_numpys(d: int, sizes: list[int], inside: str):
     rng = np.random.default_rng(len(sizes))
     for dims in ((3, 4, 5), (1, 2, 33), (2, 1, 257)):

@@ -21,6 +21,7 @@ from hloom.types.dtype import BY_NAME
 from tests.codegen.emulated_tiles import machine_with_tiles, tiles_emulated
 from tests.codegen.products import TOLERANCE, distinct
 from tests.codegen.test_narrow_products import ORDERS, module
+from tests.covering import covering
 
 pytestmark = pytest.mark.skipif(
     not (Machine.host().is_x86 and Machine.host().has_avx512), reason="for vectors of 64 bytes"
@@ -103,9 +104,9 @@ def test_a_far_matrix_is_read_in_long_rows(types: str) -> None:
     assert asked
 
 
-@pytest.mark.parametrize("signs", ["ss", "us", "su", "uu"])
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("size", SIZES[3:5], ids=str)
+@pytest.mark.parametrize(
+    ("size", "order", "signs"), covering(SIZES[3:5], ORDERS, ["ss", "us", "su", "uu"]), ids=str
+)
 def test_integers(size: tuple[int, int, int], order: str, signs: str) -> None:
     a, b = [sign + "8" for sign in signs]
     agrees(module(size, order, (a, b, "s32")), "s32")

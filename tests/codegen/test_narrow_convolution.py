@@ -8,6 +8,7 @@ import hloom
 from hloom import api
 from tests.codegen.products import agrees
 from tests.codegen.test_convolution import NARROW, NHWC, module
+from tests.covering import covering
 
 
 @pytest.mark.parametrize("isa", ["", "AVX2", "SSE4_2"])
@@ -20,9 +21,7 @@ def test_few_outputs_of_integers(of: str, isa: str) -> None:
     agrees(module(*[x.replace("64", "65") for x in full], of=of), of, isa)
 
 
-@pytest.mark.parametrize("isa", ["", "AVX2"])
-@pytest.mark.parametrize("name", NARROW)
-@pytest.mark.parametrize("of", ["s8", "u8"])
+@pytest.mark.parametrize(("name", "of", "isa"), covering(list(NARROW), ["s8", "u8"], ["", "AVX2"]))
 def test_few_outputs_of_widened_integers(of: str, name: str, isa: str) -> None:
     text = module(*NARROW[name], of="s32")
     for k, x in enumerate(("x", "w")):

@@ -14,6 +14,7 @@ from hloom.targets.cpu.device import host_device
 from hloom.targets.cpu.lower.families import product_of
 from hloom.types.dtype import BY_NAME
 from tests.codegen.products import agrees
+from tests.covering import covering
 
 ORDERS = ["nn", "nt", "tn", "tt"]
 SIZES = [
@@ -60,16 +61,14 @@ lhs_contracting_dims={{{left}}}, rhs_contracting_dims={{{right}}}
 """
 
 
-@pytest.mark.parametrize("isa", ["", "AVX2"])
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize(("size", "order", "isa"), covering(SIZES, ORDERS, ["", "AVX2"]), ids=str)
 def test_bf16(size: tuple[int, int, int], order: str, isa: str) -> None:
     agrees(module(size, order, ("bf16", "bf16", "bf16")), "bf16", isa)
 
 
-@pytest.mark.parametrize("signs", ["ss", "us", "su", "uu"])
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("size", SIZES[1:], ids=str)
+@pytest.mark.parametrize(
+    ("size", "order", "signs"), covering(SIZES[1:], ORDERS, ["ss", "us", "su", "uu"]), ids=str
+)
 def test_integers(size: tuple[int, int, int], order: str, signs: str) -> None:
     a, b = [sign + "8" for sign in signs]
     agrees(module(size, order, (a, b, "s32")), "s32")

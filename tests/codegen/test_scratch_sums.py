@@ -11,6 +11,7 @@ import pytest
 import hloom
 from hloom.codegen.scratch_sums import BLOCK_TERMS, LEAST_TERMS
 from hloom.kernel.kernel import SCRATCH_BYTES
+from tests.covering import covering
 
 NUMPY = {
     "f32": np.float32,
@@ -70,9 +71,14 @@ def test_every_update_counts(dtype: str, row: tuple[int, ...]):
         assert np.array_equal(np.asarray(run(x, at, u)), sums(x, at, u, wide).astype(x.dtype))
 
 
-@pytest.mark.parametrize("more", ["", ", indices_are_sorted=true", ", unique_indices=true"])
-@pytest.mark.parametrize("row", [(), (3,), (40,)], ids=str)
-@pytest.mark.parametrize("apart", [-1, 0, 1])
+@pytest.mark.parametrize(
+    ("row", "more", "apart"),
+    covering(
+        [(), (3,), (40,)],
+        ["", ", indices_are_sorted=true", ", unique_indices=true"],
+        [-1, 0, 1],
+    ),
+)
 def test_lengths_beside_thresholds(row: tuple[int, ...], more: str, apart: int):
     places = 3
     for terms in (LEAST_TERMS, BLOCK_TERMS, BLOCK_TERMS * 3 // 2, BLOCK_TERMS * BLOCK_TERMS):
@@ -90,9 +96,14 @@ def test_lengths_beside_thresholds(row: tuple[int, ...], more: str, apart: int):
 FULL = SCRATCH_BYTES // (16 * 4)
 
 
-@pytest.mark.parametrize("places", [0, 1, FULL // 4, FULL // 4 + 1, FULL, FULL + 1, 32_000])
-@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
-@pytest.mark.parametrize("row", [(4,), (70,)], ids=str)
+@pytest.mark.parametrize(
+    ("places", "dtype", "row"),
+    covering(
+        [0, 1, FULL // 4, FULL // 4 + 1, FULL, FULL + 1, 32_000],
+        ["bf16", "f16", "f32"],
+        [(4,), (70,)],
+    ),
+)
 def test_many_places_with_long_rows_fit_a_kernel(dtype: str, places: int, row: tuple[int, ...]):
     """The gradient of an embedding: a row for every word that there is."""
     times, more = (LEAST_TERMS, ", indices_are_sorted=true") if dtype == "f32" else (1, "")

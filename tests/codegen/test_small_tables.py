@@ -8,6 +8,7 @@ import pytest
 
 import hloom
 from hloom.api import host_device
+from tests.covering import covering
 
 TYPES = {
     "f32": np.float32,
@@ -47,9 +48,9 @@ def numbers(dtype: str, *dims: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 100, dims).astype(TYPES[dtype])
 
 
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("dtype", list(TYPES))
-@pytest.mark.parametrize("count", [1, 9, 16, 33, 129, 300])
+@pytest.mark.parametrize(
+    ("count", "dtype", "isa"), covering([1, 9, 16, 33, 129, 300], list(TYPES), ISAS)
+)
 def test_a_table_of_any_size(count, dtype, isa):
     size = 77
     at = np.random.default_rng(1).integers(-3, count + 3, (size, 1)).astype(np.int32)
@@ -62,23 +63,29 @@ def test_a_table_of_any_size(count, dtype, isa):
     check(text.replace("WIDER", str(count + 10)), isa, numbers(dtype, count), at)
 
 
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "s8"])
 @pytest.mark.parametrize(
-    ("rows", "count", "size"), [(3, 7, 30), (5, 17, 16), (4, 100, 50), (2, 129, 67), (1, 500, 9)]
+    ("dims", "dtype", "isa"),
+    covering(
+        [(3, 7, 30), (5, 17, 16), (4, 100, 50), (2, 129, 67), (1, 500, 9)],
+        ["f32", "f64", "bf16", "s8"],
+        ISAS,
+    ),
 )
-def test_columns_of_short_rows(rows, count, size, dtype, isa):
+def test_columns_of_short_rows(dims, dtype, isa):
+    rows, count, size = dims
     at = np.random.default_rng(1).integers(-3, count + 3, (size, 1)).astype(np.int32)
     text = COLUMNS.replace("TYPE", dtype).replace("ROWS", str(rows)).replace("COUNT", str(count))
     check(text.replace("SIZE", str(size)), isa, numbers(dtype, rows, count), at)
 
 
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("dtype", list(TYPES))
 @pytest.mark.parametrize(
-    ("count", "size"), [(2, 2), (3, 2), (4, 3), (7, 7), (10, 5), (13, 12), (20, 4), (30, 3)]
+    ("dims", "dtype", "isa"),
+    covering(
+        [(2, 2), (3, 2), (4, 3), (7, 7), (10, 5), (13, 12), (20, 4), (30, 3)], list(TYPES), ISAS
+    ),
 )
-def test_columns_of_many_rows(count, size, dtype, isa):
+def test_columns_of_many_rows(dims, dtype, isa):
+    count, size = dims
     random = np.random.default_rng(count)
     text = COLUMNS.replace("TYPE", dtype).replace("COUNT", str(count)).replace("SIZE", str(size))
     for rows in (17, 64, 1001):

@@ -7,6 +7,7 @@ import pytest
 import hloom
 from hloom.kernel.text import show_kernels
 from hloom.program.thunks.kernel import Kernel
+from tests.covering import covering
 
 
 def stacked(kind: str, dims: tuple[int, ...], parts: int) -> hloom.Module:
@@ -20,9 +21,14 @@ def stacked(kind: str, dims: tuple[int, ...], parts: int) -> hloom.Module:
     return hloom.parse("\n".join(["HloModule m", "ENTRY e {", *lines, root, "}"]))
 
 
-@pytest.mark.parametrize("dims", [(8,), (16,), (17,), (33,), (257,), (4099,), (3, 5, 7)])
-@pytest.mark.parametrize("kind", ["f32", "u8", "f64", "c64", "s4", "pred"])
-@pytest.mark.parametrize("parts", [2, 3, 4, 5])
+@pytest.mark.parametrize(
+    ("dims", "kind", "parts"),
+    covering(
+        [(8,), (16,), (17,), (33,), (257,), (4099,), (3, 5, 7)],
+        ["f32", "u8", "f64", "c64", "s4", "pred"],
+        [2, 3, 4, 5],
+    ),
+)
 def test_any_number_of_parts(dims: tuple[int, ...], kind: str, parts: int):
     module = stacked(kind, dims, parts)
     arguments = hloom.random_arguments(module, seed=parts)

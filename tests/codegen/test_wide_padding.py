@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hloom
+from tests.covering import covering
 
 TEXT = """HloModule m
 ENTRY e {{
@@ -15,14 +16,18 @@ ENTRY e {{
 }}"""
 
 
-@pytest.mark.parametrize("isa", ["", "AVX2", "SSE4_2"])
-@pytest.mark.parametrize(("low", "high"), [(5, 0), (0, 6), (9, 3), (20, 20)])
-@pytest.mark.parametrize("rows", [1, 2, 5])
 @pytest.mark.parametrize(
-    ("features", "groups", "times"), [(2, 2, 2), (16, 2, 1), (8, 8, 1), (66, 2, 2), (3, 3, 2)]
+    ("channels", "rows", "padding", "isa"),
+    covering(
+        [(2, 2, 2), (16, 2, 1), (8, 8, 1), (66, 2, 2), (3, 3, 2)],
+        [1, 2, 5],
+        [(5, 0), (0, 6), (9, 3), (20, 20)],
+        ["", "AVX2", "SSE4_2"],
+    ),
 )
-def test_of_images_of_few_rows(features, groups, times, rows, low, high, isa):
+def test_of_images_of_few_rows(channels, rows, padding, isa):
     """Memory outside of the image is not read for them; faults are raised in tests."""
+    (features, groups, times), (low, high) = channels, padding
     for taps, t in ((1, "f32"), (2, "s32")):
         text = TEXT.format(
             t=t,
