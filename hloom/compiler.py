@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hloom.base.alarm import slow_alarm
 from hloom.base.clock import StageClock
 from hloom.base.collection import paused_collection
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import HloError, UsageError
 from hloom.base.faults import CompilerFaultWarning, Fault
 from hloom.base.options import Options
 from hloom.executable import CompilationResult, Executable
@@ -103,6 +103,11 @@ def compile_source(
         except LoadError as error:
             stages = _compiled(source.module, chosen(), options, clock, error)
             executable = loaded(stages)
+        except HloError as error:
+            from hloom.ir.text.places import located
+
+            located(error, source.module)
+            raise
         finally:  # also where nothing answers a custom call: that may be said, too
             _tell(stages, source, options, kind, warn)
     executable.seconds = clock.seconds
@@ -272,6 +277,7 @@ def _compiled(
 ) -> Stages:
     """All stages of a module, which is verified first, and not changed. `fault`: why its code
     could not be loaded, so that it is done without."""
+    from hloom.ir.text.places import naming_places
     from hloom.ir.verify import verify
 
     alarm = slow_alarm(
@@ -281,7 +287,7 @@ def _compiled(
         hint="hloom run --time-passes shows every pass; hloom opt --dump_to=FOLDER writes "
         "the program between passes: please report it with that",
     )
-    with alarm:
+    with alarm, naming_places(module):
         faults: list[Fault] = []
         if module.use_spmd_partitioning and module.num_partitions > 1:
             with clock.stage("partition"):

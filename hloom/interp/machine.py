@@ -29,6 +29,7 @@ from hloom.ir.copy import copy_module
 from hloom.ir.instruction import Instruction
 from hloom.ir.mixed_precision import is_mixed, uniform, unify
 from hloom.ir.module import Module, expect_module
+from hloom.ir.text.places import naming_places
 from hloom.ir.verify import verify
 from hloom.types.literal import Literal
 
@@ -52,7 +53,9 @@ def evaluate(
     machine = SharedEvaluation(options)
     context = EvalContext(machine, options, DevicePosition())
     check_memory(computation, options.memory_limit_bytes)
-    with np.errstate(all="ignore"), nesting_limit():
+    written = module_or_computation
+    source = written if isinstance(written, Module) else written.module
+    with np.errstate(all="ignore"), nesting_limit(), naming_places(source):
         values = checked_arguments(computation, arguments, module.name if module else None)
         result = machine.run_alone(computation, values, context)
         return to_literal(result, computation.root.shape)

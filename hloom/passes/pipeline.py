@@ -14,6 +14,7 @@ from hloom.base.diagnostics import HloError, UsageError
 from hloom.base.faults import Culprit, blame
 from hloom.ir.module import Module
 from hloom.ir.text.options import PrintOptions
+from hloom.ir.text.places import forget_text
 from hloom.ir.text.show import show_module
 from hloom.passes.facts import Claims, Fact, KnownFacts, needed_before
 from hloom.passes.pass_ import ALL_THREADS, Contents, Pass, PassResult, checked_option
@@ -270,6 +271,7 @@ class PipelineRun:
         if watch:
             self.check_truth(name, result.changed, before != module_hash(after))
         if result.changed:
+            forget_text(after)
             self.check_invariants(after, f"after {name}")
         if dumped and (result.changed or not self.dumps_all()):
             dumps += self.dump(f"after_{name}", after)

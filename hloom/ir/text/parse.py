@@ -13,6 +13,7 @@ from hloom.ir.module import Module
 from hloom.ir.text.annotations import read_header_attributes
 from hloom.ir.text.cursor import RESERVED, Cursor, blank_comments
 from hloom.ir.text.instructions import InstructionReader
+from hloom.ir.text.places import keep_text
 from hloom.ir.values.backend_config import parse_backend_config
 from hloom.ir.values.stack_frames import at_stack_frames, parse_stack_frames
 from hloom.types.shape import ProgramShape, Shape
@@ -236,8 +237,10 @@ def parse_module(text: str, file: str | None = None) -> Module:
     reader = ModuleReader(text, file)
     try:
         with paused_collection():
-            return reader.read()
+            module = reader.read()
     except OffsetError as error:
         raise error.at(reader.cursor.original, file) from None
     except RecursionError:
         reader.cursor.fail("nested too deeply here", rule="depth")
+    keep_text(module, text, file)
+    return module

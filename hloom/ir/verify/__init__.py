@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from hloom.base.diagnostics import VerifyError
 from hloom.ir.module import Module, expect_module
+from hloom.ir.text.places import located
 from hloom.ir.verify.attributes import check_attributes
 from hloom.ir.verify.buffers import check_buffers
 from hloom.ir.verify.calls import check_calls
@@ -40,8 +41,14 @@ _LEVELS = (
 
 
 def violations(module: Module, options: VerifyOptions | None = None) -> Iterator[VerifyError]:
-    """Every broken rule of a module, one after the other; nothing for a valid one."""
-    options = options or VerifyOptions()
+    """Every broken rule of a module, one after the other; nothing for a valid one. With line and
+    column where the module was read from text."""
+    for error in _violations(module, options or VerifyOptions()):
+        located(error, module)
+        yield error
+
+
+def _violations(module: Module, options: VerifyOptions) -> Iterator[VerifyError]:
     sound = True
     for error in check_structure(module):
         sound = False
