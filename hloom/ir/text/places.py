@@ -68,8 +68,8 @@ def _place(text: str, file: str | None, instruction: str) -> SourceLocation | No
         if name == instruction:
             return _location(text, file, header) if header else None
     definition = _definition(name)
-    found = definition.search(searched, start) if computation else _only(definition, searched, 0)
-    return _location(text, file, found) if found else None
+    match = definition.search(searched, start) if computation else _only(definition, searched, 0)
+    return _location(text, file, match) if match else None
 
 
 def _only(pattern: re.Pattern[str], text: str, start: int) -> re.Match[str] | None:
