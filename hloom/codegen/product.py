@@ -164,6 +164,8 @@ def dot_product(
     if panels and depth % packing.step:  # there are no zeros behind them
         packing = packing_of(left.array, right.array, of, leaves, device)
 
+    digits = _contracted_digits((left, right), packing.group, leaves)
+
     def index(e: Elements, b: Affine, m: Affine, n: Affine) -> Index:
         return (*e.indices.digits(b, batches), *((n, m) if swapped else (m, n)))
 
@@ -173,9 +175,9 @@ def dot_product(
         prod(batches),
         left.size,
         right.size,
-        (depth,),
-        left.reader(batches, packing.a_read or of),
-        right.reader(batches, packing.b or of),
+        digits,
+        left.reader(batches, digits, packing.a_read or of),
+        right.reader(batches, digits, packing.b or of),
         index,
         left.lanes(leaves, "m"),
         "n" if panels else right.lanes(leaves, "n"),
@@ -230,11 +232,13 @@ class _Side:
         index[self.free], index[self.contracted] = f, k
         return tuple(index)
 
-    def reader(self, sizes: list[int], of: DType) -> Read:
-        """Reads elements, as a type."""
+    def reader(self, sizes: list[int], digits: tuple[int, ...], of: DType) -> Read:
+        """Reads elements at digits of K, as a type."""
+        strides = [prod(digits[n + 1 :]) for n in range(len(digits))]
 
         def read(e: Elements, b: Affine, f: Affine, k: Sequence[Affine]) -> Value:
-            return e.builder.convert(e.value(self.array, self.at(e, sizes, b, f, k[0])), of)
+            at = self.at(e, sizes, b, f, linear(k, strides))
+            return e.builder.convert(e.value(self.array, at), of)
 
         return read
 
@@ -275,6 +279,42 @@ class _Side:
             )
 
         return direct
+
+
+def _contracted_digits(
+    sides: tuple[_Side, _Side], group: int, leaves: set[Instruction]
+) -> tuple[int, ...]:
+    """The digits of K: several where one operand's memory has jumps between them, so that each is
+    read in runs along the last one; whole groups of neighbours are within it."""
+    for side in sides:
+        digits = joined_dims(side.array, side.contracted, leaves)
+        if len(digits) > 1 and digits[-1] % group == 0:
+            return digits
+    return (sides[0].array.shape.dims[sides[0].contracted],)
+
+
+def joined_dims(x: Instruction, d: int, leaves: set[Instruction]) -> tuple[int, ...]:
+    """The sizes of what a reshape of a transpose joins in dimension `d`, if the last one is next to
+    itself in memory but the others are not next to it; else the size of `d`."""
+    size, joined = x.shape.dims[d], 1
+    while x not in leaves and (is_simple(x) or x.opcode == "transpose"):
+        d = x.attrs.dimensions[d] if x.opcode == "transpose" else d
+        x = max(x.operands, key=lambda y: y.shape.size if y.shape.is_array else 0)
+    if x in leaves or x.opcode not in ("reshape", "bitcast"):
+        return (size,)
+    before, dims = prod(x.shape.dims[:d]), x.operands[0].shape.dims
+    first = next((n for n in range(len(dims)) if prod(dims[:n]) == before and dims[n] > 1), None)
+    if first is None:
+        return (size,)
+    end = first
+    while end < len(dims) and joined < size:
+        joined, end = joined * dims[end], end + 1
+    digits = tuple([n for n in dims[first:end] if n > 1])
+    inner = x.operands[0]
+    if joined != size or len(digits) < 2 or inner in leaves:
+        return (size,)
+    last = max([n for n in range(first, end) if dims[n] > 1])
+    return digits if fastest(inner, leaves) == last else (size,)
 
 
 def is_canonical_dot(i: Instruction) -> bool:
