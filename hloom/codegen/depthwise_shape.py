@@ -17,6 +17,9 @@ SCRATCH_SHARE = 5 / 32
 MOST_SCRATCH_SHARE = 1 / 2
 # Steps wanted for each core.
 STEPS_PER_UNIT = 4
+# Rows of the input that steps may read in all, times those that there are, so that each core has
+# rows of its own.
+MOST_REPEATED = 4 / 3
 # Weights or sums kept in registers.
 MOST_TAPS = 25
 LEAST_CHANNELS = 8
@@ -151,6 +154,11 @@ class DepthwiseTiling:
         rows = max(1, min(g.out[0], (room - g.rows(1)) // g.stride[0] + 1))
         if not gradient:
             wished_blocks = -(-steps // (channel_blocks * g.images))
+            # Products before and after it are cut by rows: each core reads what it wrote.
+            apart = -(-device.compute.units // g.images)
+            repeated = apart * g.rows(-(-g.out[0] // apart))
+            if repeated <= g.rows(g.out[0]) * MOST_REPEATED:
+                wished_blocks = max(wished_blocks, apart)
             rows = max(min(rows, -(-g.out[0] // wished_blocks)), min(4, g.out[0], rows))
         row_blocks = -(-g.out[0] // rows)
         return DepthwiseTiling(

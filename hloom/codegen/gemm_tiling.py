@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from math import prod
 
+from hloom.codegen.far_operands import far_cycles
 from hloom.codegen.matrix_tiling import long_rows, reads_long_rows, tiles_of_matrices
 from hloom.codegen.product import Product
 from hloom.device.device import Device
@@ -234,7 +235,6 @@ def packed_tiling(
         panels, deepest = long_rows(p, height, width, sums, device)
         return tiling_of_depth(p, height, lanes, vectors, panels, total, deepest, device)
     tiles = -(-p.columns // width)
-    rows = -(-p.rows // height)
     element = p.element_bytes
     most = max(1, panel_bytes // (min(p.depth, LEAST_DEPTH) * width * element))
     steps = _steps(p, device)
@@ -245,7 +245,7 @@ def packed_tiling(
         blocks = -(-tiles // panels)
         if panels > 1 and -(-tiles // blocks) != panels:
             continue
-        for chunks in _chunk_counts(p.row_groups * rows, -(-steps // (blocks * p.batch))):
+        for chunks in _chunk_counts(total, -(-steps // (blocks * p.batch))):
             cost = _cost(p, height, vectors, panels, blocks, chunks, device)
             if blocks * chunks * p.batch < min(steps, 2 * device.compute.units):
                 cost *= 1.5
@@ -256,7 +256,7 @@ def packed_tiling(
     if p.window is not None:
         most = lines_bytes(p, panels * width, deepest, device) // max(p.of.size_bytes, 1)
         chunks = chunks_of_lines(p, height, chunks, deepest, most)
-    per_chunk = -(-p.row_groups * rows // chunks)
+    per_chunk = -(-total // chunks)
     if p.b_panels and per_chunk == 1:
         deepest = p.depth  # what is read once need not stay in a cache
     if p.a_lanes == "m" and len(p.depths) == 1:
@@ -336,8 +336,7 @@ def _cost(
         lines = p.window.scratch_elements(p.rows, height, -(-tiles // chunks), 0)
         pack_a = lines / device.compute.vector_floats * costs.copied_cycles / p.depth
     elif not p.direct_a:
-        is_window = len(p.depths) > 1
-        copied = costs.gathered_cycles if is_window else costs.copied_cycles
+        copied = costs.gathered_cycles if len(p.depths) > 1 else costs.copied_cycles
         pack_a = rows / device.compute.vector_floats * copied
         if p.a_lanes == "m":
             # One vector for each tile of rows and each k, however few rows are in it.
@@ -347,7 +346,8 @@ def _cost(
     # The last block and the last chunk may be smaller, which helps nobody who waits.
     full = step * -(-steps // units) / p.batch
     even = step * steps / units / p.batch
-    return 0.5 * (full + even) + costs.tile_step_cycles * steps / units / p.batch
+    far = far_cycles(p, blocks, chunks, device) / p.depth
+    return 0.5 * (full + even) + costs.tile_step_cycles * steps / units / p.batch + far
 
 
 def _tile(

@@ -185,7 +185,10 @@ class Costs:
         may have more cores than who compiled it."""
         if steps * one_ns < self.serial_ns:
             return 0
-        return max(1, min(int(self.chunk_ns / max(one_ns, 0.001)), -(-steps // max(units, 2))))
+        units = max(units, 2)
+        parts = -(-steps // max(1, int(self.chunk_ns / max(one_ns, 0.001))))
+        # As many for each unit: of three parts one of two threads has twice what the other has.
+        return -(-steps // (-(-parts // units) * units))
 
     def steps_ns(self, elements: float, work: float) -> float:
         """One grid step that computes so many elements, `work` cheap operations each."""

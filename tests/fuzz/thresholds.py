@@ -45,7 +45,7 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.ragged_dot_expander": "MOST_LOOPED MOST_WRITTEN",
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
     "codegen.columns": "MODERATE",
-    "codegen.depthwise_shape": "MOST_SCRATCH_SHARE MOST_TAPS STEPS_PER_UNIT",
+    "codegen.depthwise_shape": "MOST_REPEATED MOST_SCRATCH_SHARE MOST_TAPS STEPS_PER_UNIT",
     "codegen.grouped": "WRITTEN_OUT",
     "codegen.grouped_shape": "LEAST_SHARED_ROWS SUM_REGISTERS_SHARE",
     "codegen.elements_concatenate": "MANY_IN_TURN",

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.codegen.depthwise_shape import DepthwiseTiling, geometry
 from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.product import dot_product
@@ -193,6 +194,26 @@ def test_steps_of_a_product_follow_the_rate() -> None:
         GemmTiling.of(dot_product(dot, set(dot.operands), device=d), d) for d in (device, fast)
     )
     assert slow.blocks * slow.chunks > quick.blocks * quick.chunks
+
+
+@pytest.mark.parametrize(("steps", "one_ns", "cores"), [(15, 1577, 2), (8, 2728, 2), (9, 3000, 3)])
+def test_each_core_has_as_many_parts(steps: int, one_ns: float, cores: int) -> None:
+    grain = Costs().grain(steps, one_ns, cores)
+    assert -(-steps // grain) % cores == 0
+
+
+@pytest.mark.parametrize("cores", [2, 4])
+def test_each_core_has_rows_of_its_own(cores: int) -> None:
+    """So that it finds what it wrote before in its cache, where columns save no more."""
+    rows = TEXTS["product"].replace("1024", "784").replace("768", "192").replace("512", "32")
+    dot = hloom.parse(f"HloModule t\n{rows}").entry.root
+    device = device_of(machine(""), cores)
+    assert GemmTiling.of(dot_product(dot, set(dot.operands), device=device), device).chunks >= cores
+    text = TEXTS["depthwise"].replace("8,56,56,64", "1,14,14,384").replace("64", "384")
+    image = geometry(hloom.parse(f"HloModule t\n{text}").entry.root, device)
+    assert image is not None
+    blocks = DepthwiseTiling.of(image, 16, 4, False, device_of(machine(""), 2)).row_blocks
+    assert blocks >= 2
 
 
 def test_costs_of_a_device_decide() -> None:
