@@ -194,7 +194,7 @@ wheels: ## the sdist, and wheels for x86-64 and aarch64 that load from glibc 2.2
 
 sanitize: $(STAMP) ## damaged saved programs for a runtime with AddressSanitizer and UBSan (CHANGES=100000)
 	@echo "== compiling the runtime with -fsanitize=address,undefined"
-	@CXXFLAGS="$(SANITIZE) -O1 -g1" LDFLAGS="$(SANITIZE)" $(BIN)/python -c 'from pathlib import Path; \
+	@CXXFLAGS="$(SANITIZE) -O0 -g1" LDFLAGS="$(SANITIZE)" $(BIN)/python -c 'from pathlib import Path; \
 	  from hloom.runtime.build import build; build(Path("$(SANITIZED)"))'
 	@echo "== loading programs with $(CHANGES) changed bytes of each form"
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so):$$($${CXX:-c++} -print-file-name=libubsan.so)" \

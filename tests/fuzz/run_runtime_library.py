@@ -37,7 +37,7 @@ TAKEN, REFUSED = "t", "r"
 def built(folder: Path, sanitize: bool) -> Path:
     """The program that loads what is damaged."""
     words = compiler(LIBRARY)
-    extra = (*SANITIZED, "-O1", "-g1") if sanitize else ()
+    extra = (*SANITIZED, "-O0", "-g1") if sanitize else ()
     flags = [f for f in FLAGS if f != "-O3" or not sanitize]
 
     def compiled(source: Path) -> Path:
