@@ -151,7 +151,8 @@ class Batch:
     ) -> None:
         """`is_neutral`: LLVM need not know the functions' names."""
         self.owner, self.names, self.texts, self.opt_level = owner, names, texts, opt_level
-        self.plain_addresses = has_plain_addresses(texts)
+        # Without effort none are rewritten: it need not wait for its turn beside those that stay.
+        self.plain_addresses = not opt_level or has_plain_addresses(texts)
         self.symbols: dict[str, str] = {}
         """What the neutral names stand for; none where the text has the functions' own."""
         plain = neutral(names, texts) if is_neutral and owner.machine.is_elf else None

@@ -36,6 +36,8 @@ class Freedom(NamedTuple):
     """Fast-math flags of sums, differences, products and quotients, a space after each."""
     unroll: bool = True
     """Whether loops of few known steps may be written out."""
+    split_addresses: bool = False
+    """Whether what stays of an address while a loop turns is added to the buffer before it."""
 
 
 class Joined(V):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from hloom.codegen.llvm.convert import narrowed, widened
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.lower_state import KernelLowering, known_bits, raw, wrapped
@@ -41,9 +43,32 @@ def address(low: KernelLowering, buffer: Value, offset: Value) -> V:
     if buffer in low.planes:
         size //= 2
     offset, constant = without_constant(offset)
-    (base,), (at,) = low.of(buffer), low.of(offset)
-    at = e.sext(at, "i64")
-    return e.gep(e.gep(base, e.mul(at, e.const("i64", size))), constant * size)
+    (base,) = low.of(buffer)
+    for at in _parts(low, offset):
+        base = e.gep(base, e.mul(at, e.const("i64", size)))
+    return e.gep(base, constant * size)
+
+
+def _parts(low: KernelLowering, offset: Value) -> list[V]:
+    """What an offset is the sum of, as 64 bits: what stays while the innermost loop turns, what
+    moves, constants. The address of the first part leaves the loop."""
+    e, (whole,) = low.e, low.of(offset)
+    terms = _terms(low, offset) if low.freedom.split_addresses else [whole]
+    staying = [v for v in terms if v.depth < whole.depth and v.value is None]
+    if not staying:
+        return [e.sext(whole, "i64")]
+    moving = [v for v in terms if v.depth == whole.depth]
+    constants = [v for v in terms if v.value is not None]
+    parts = [[e.sext(v, "i64") for v in part] for part in (staying, moving, constants) if part]
+    return [reduce(e.add, part) for part in parts]
+
+
+def _terms(low: KernelLowering, offset: Value) -> list[V]:
+    """The registers that a scalar is the sum of; what comes from outer loops whole."""
+    (whole,), op = low.of(offset), offset.op
+    if op is None or op.opcode != "add" or offset.shape or whole.depth < low.e.depth:
+        return [whole]
+    return [term for x in op.operands for term in _terms(low, x)]
 
 
 def address_apart(low: KernelLowering, buffer: Value, offset: Value) -> V:

@@ -38,6 +38,8 @@ class KernelOptions(NamedTuple):
     honor_functions: bool = True
     plain_addresses: bool = False
     """Addresses in loops are computed as they are written, which takes LLVM a third of the time."""
+    split_addresses: bool = False
+    """What stays of them while a loop turns is computed before it."""
 
     @property
     def flags(self) -> str:
@@ -102,7 +104,8 @@ def kernel_function(
     """The function of one kernel, as its options want it."""
     target = _portable(machine) if option.disable_platform_dependent_math else machine
     rolled = option.disable_loop_unrolling or option.optimize_for_size
-    e = lower_function(kernel, target, Freedom(option.flags, not rolled), name)
+    freedom = Freedom(option.flags, not rolled, option.split_addresses)
+    e = lower_function(kernel, target, freedom, name)
     e.attributes = option.attributes
     return e
 

@@ -11,8 +11,8 @@ import pytest
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.lower import lower_kernel
-from hloom.codegen.llvm.machine import assembly_text
-from hloom.codegen.llvm.module import kernel_module
+from hloom.codegen.llvm.machine import Machine, assembly_text
+from hloom.codegen.llvm.module import KernelOptions, kernel_module
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import PRED, S32, S64, Kernel
 from hloom.types.dtype import BY_NAME, DType
@@ -348,3 +348,32 @@ def test_short_rows_are_read_as_one(name: str, machine: str) -> None:
     registers = 7 * lanes * BY_NAME[name].size_bytes // machines()[machine].vector_bytes
     # Rows of no power of two are read in powers of two.
     assert len(re.findall("= load <", text)) <= registers + 4
+
+
+def rows_of_forty() -> Kernel:
+    """Copies rows in a loop over their parts: what is added to an address moves or stays."""
+    b = KernelBuilder("rows", (3,))
+    x, out = b.param("x", F32, 130, "in"), b.param("out", F32, 130, "inout")
+    start = b.binary("multiply", b.kernel.body.arguments[0], b.index(40))
+
+    def body(i):
+        at = b.binary("add", b.binary("add", i, b.index(5)), start)
+        b.store(out, at, b.load(x, at, (8,), (1,)), (1,))
+        return ()
+
+    b.for_(0, 40, 8, [], body)
+    return b.finish()
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_what_stays_of_an_address_is_computed_before_the_loop(is_split: bool):
+    kernel = rows_of_forty()
+    option = KernelOptions(split_addresses=is_split)
+    text = kernel_module([kernel], Machine.host("SSE4_2"), [option]).text
+    outside, loop = text.rsplit("\nloop", 1)
+    [(sum_, moved)] = re.findall(r"(%v\d+) = getelementptr i8, ptr (%v\d+), i64 %v\d+\n", loop)[:1]
+    if is_split:
+        assert f"{sum_}, i64 20\n" in loop  # what is constant comes last
+    [address] = re.findall(rf"{moved} = (\w+).*\n", outside)
+    assert address == ("getelementptr" if is_split else "load")
+    check(kernel, arguments(kernel))
