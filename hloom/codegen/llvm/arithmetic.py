@@ -53,6 +53,9 @@ class Arithmetic(Lines):
         self.machine = machine
         self.flags = ""
         """Fast-math flags of fadd, fsub and fmul: empty, or words with a space after each."""
+        self._chosen: dict[str, tuple[str, str]] = {}
+        """By name, the condition of values that are known where it fails, and what they are there:
+        choices, masked loads."""
 
     # Constants
 
@@ -327,8 +330,13 @@ class Arithmetic(Lines):
             return a
         if condition.value is not None:
             return a if condition.value else b
+        chosen = (condition.name, b.name)
+        if self._chosen.get(a.name) == chosen:
+            return a
         text = f"select {condition.typed}, {a.typed}, {b.typed}"
-        return self.pure(text, a.kind, a.lanes, deepest(condition, a, b), a.type)
+        result = self.pure(text, a.kind, a.lanes, deepest(condition, a, b), a.type)
+        self._chosen[result.name] = chosen
+        return result
 
     # Conversions
 

@@ -242,7 +242,9 @@ class Emit(Arithmetic):
             f"call {other.type} @llvm.masked.load{suffix(other)}.p0("
             f"ptr align {align} {pointer.name}, {mask.typed}, {other.typed})"
         )
-        return self.effect(text, other.kind, other.lanes)
+        value = self.effect(text, other.kind, other.lanes)
+        self._chosen[value.name] = (mask.name, other.name)
+        return value
 
     def masked_store(self, value: V, pointer: V, mask: V, align: int | None = None) -> None:
         """Writes the lanes where the mask holds."""

@@ -244,6 +244,18 @@ def test_masks_gathers_and_scatters(machine):
     assert out.tolist()[16:] == [99, 99, 99, 4, 3, 2, 1, 0]
 
 
+def test_what_a_mask_leaves_out_is_not_chosen_twice():
+    e = emitter("ptr", "i32")
+    mask = e.icmp("slt", e.iota("i32", 8), e.splat(e.args[1], 8))
+    zero, one = e.const("f32", 0.0, 8), e.const("f32", 1.0, 8)
+    x = e.masked_load(e.args[0], mask, zero)
+    assert e.select(mask, x, zero) is x
+    y = e.select(mask, x, one)
+    assert y is not x
+    assert e.select(mask, y, one) is y
+    assert e.select(e.icmp("sgt", e.iota("i32", 8), e.splat(e.args[1], 8)), x, zero) is not x
+
+
 def test_stack_and_bits():
     e = Emit("f", HOST, [("ptr", "p")])
     x = e.load(e.args[0], "f32", 4)
