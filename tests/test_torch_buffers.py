@@ -5,6 +5,7 @@ import copy
 import pytest
 
 import hloom
+from hloom.api import UsageError
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 try:
@@ -119,3 +120,23 @@ def test_a_parameter_that_is_written_to():
     for _ in range(3):
         torch.testing.assert_close(compiled(x), eager(x).detach())
         torch.testing.assert_close(model.scale, eager.scale)
+
+
+def test_tensors_that_are_given_one_by_one_need_no_trees(monkeypatch):
+    """Which took most of a short call."""
+    from torch.utils import _pytree
+
+    class Two(torch.nn.Module):
+        def forward(self, x, y):
+            return x - y
+
+    x, y = torch.randn(2, 3), torch.randn(3)
+    compiled = hloom.torch.compile(Two(), x, y)
+    with monkeypatch.context() as patch:
+        for name in ("tree_flatten", "tree_unflatten"):
+            patch.setattr(_pytree, name, None)
+        torch.testing.assert_close(compiled(x, y), x - y)
+    with pytest.raises(UsageError, match="is given"):
+        compiled(x, y=y)
+    with pytest.raises(UsageError, match="is given"):
+        compiled(x)

@@ -64,6 +64,11 @@ class Compiled:
         self.freezing = freezing
         self._inputs, self._in_tree = captured.inputs, captured.in_tree
         self._outputs, self._out_tree = captured.outputs, captured.out_tree
+        _, pytree = torch_and_trees()
+        leaves = pytree.tree_unflatten(range(len(self._inputs)), self._in_tree)
+        self._is_flat = leaves == (tuple(range(len(self._inputs))), {})
+        """Whether it takes tensors one by one: trees are slow, of which many calls have none."""
+        self._is_single = self._out_tree.is_leaf()
         self._executable_of = executable_of
         self._module, self._tensors = captured.module, captured.tensors
         self._state, self._places = list(captured.state), captured.written
@@ -83,9 +88,12 @@ class Compiled:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         torch, pytree = torch_and_trees()
-        leaves, tree = pytree.tree_flatten((arguments, keywords))
+        leaves, is_alike = arguments, self._is_flat and not keywords
+        if not is_alike or any(type(x) is not torch.Tensor for x in arguments):
+            leaves, tree = pytree.tree_flatten((arguments, keywords))
+            is_alike = tree == self._in_tree
         kinds = tuple(map(kind_of, leaves))
-        if kinds != self._inputs or tree != self._in_tree:
+        if not is_alike or kinds != self._inputs:
             raise UsageError(
                 f"a model compiled for {text_of(self._inputs)} is given {text_of(kinds)}",
                 rule="torch",
@@ -103,7 +111,7 @@ class Compiled:
         for buffer, value in zip(self._written, results, strict=True):
             with torch.inference_mode() if buffer.is_inference() else torch.no_grad():
                 buffer.copy_(tensor_of(value))
-        return pytree.tree_unflatten(whole, self._out_tree)
+        return whole[0] if self._is_single else pytree.tree_unflatten(whole, self._out_tree)
 
     def _thaw(self) -> None:
         """From now on the weights are arguments, as they are at each call."""

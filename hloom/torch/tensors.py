@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -22,6 +23,7 @@ def kind_of(leaf: Any) -> Any:
     return type(leaf), leaf
 
 
+@cache
 def dtype_of(of: Any) -> np.dtype[Any]:
     """Numpy's type for one of PyTorch's."""
     torch, _ = torch_and_trees()
@@ -57,11 +59,12 @@ def tensor_of(result: Any) -> Any:
     torch, _ = torch_and_trees()
     array = np.asarray(result)
     if array.dtype.isbuiltin == 1 and array.dtype.kind in "iufc":
-        return torch.from_dlpack(result)
+        return torch.from_numpy(array) if array.flags.writeable else torch.from_dlpack(result)
     words = np.uint16 if array.dtype.itemsize == 2 else np.uint8
     return torch.from_numpy(array.copy().view(words)).view(getattr(torch, array.dtype.name))
 
 
+@cache
 def torch_and_trees() -> tuple[Any, Any]:
     """PyTorch and its trees; `UsageError` where it is not installed."""
     try:
