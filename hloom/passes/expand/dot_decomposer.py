@@ -26,6 +26,9 @@ from hloom.types.shape import shape
 
 Dims = tuple[int, ...]
 
+# Elements of a line of a cache, of which one is read where neighbours are parted.
+PARTED = 8
+
 
 def is_canonical(dot: Instruction) -> bool:
     """Whether a dot has the form described above."""
@@ -92,6 +95,15 @@ class _Side:
     def moves(self, contracting: Dims) -> bool:
         """Whether it must be transposed if contracting dimensions come in this order."""
         return not any(self.is_in_order(order) for order in self.orders(contracting))
+
+    def cost_of_order(self, contracting: Dims) -> int:
+        """Elements that are moved if contracting dimensions come in this order; those whose
+        neighbours are parted count as lines of a cache."""
+        if not self.moves(contracting):
+            return 0
+        large = [d for d in contracting if self.x.shape.dims[d] != 1]
+        is_parted = self.fastest in contracting and large[-1] != self.fastest
+        return self.x.shape.size * (PARTED if is_parted else 1)
 
     def is_in_order(self, order: Dims) -> bool:
         """Whether these dimensions are in their order already; those of size 1 do not count."""
@@ -192,13 +204,13 @@ def _stands_between(left: _Side, right: _Side) -> bool:
 
 def _contracting_orders(left: _Side, right: _Side) -> tuple[Dims, Dims]:
     """The same order of contracting dimensions on both sides: the one the larger operand has,
-    unless only the other one leaves an operand where it is."""
+    unless only the other one leaves an operand where it is, or neighbours beside each other."""
     pairs = list(zip(left.contracting, right.contracting, strict=True))
     by_left, by_right = sorted(pairs), sorted(pairs, key=lambda p: p[1])
     choices = []
     for order in (by_left, by_right):
         x_order, y_order = tuple(p[0] for p in order), tuple(p[1] for p in order)
-        cost = left.x.shape.size * left.moves(x_order) + right.x.shape.size * right.moves(y_order)
+        cost = left.cost_of_order(x_order) + right.cost_of_order(y_order)
         choices.append((cost, x_order, y_order))
     _, x_order, y_order = min(choices, key=lambda choice: choice[0])
     return x_order, y_order

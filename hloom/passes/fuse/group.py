@@ -84,6 +84,8 @@ class Limits:
 
 MOST_BEHIND = 64
 """Instructions behind a product that are looked at, to see whether they all can stay there."""
+TURNED = 32
+"""A transposed operand of a dot is so much smaller than the other where it is written by itself."""
 TOO_DEAR = "it would be computed again and again"
 TOO_MANY = "the kernel has as many instructions as it may"
 SCALARS = "the kernel computes as many single numbers that others compute, too, as it may"
@@ -212,8 +214,15 @@ class FusionGroup:
         return None
 
     def _transpose_refusal(self, p: Instruction, limits: Limits) -> str | None:
-        """One change of the innermost dimension of large arrays in a kernel, none in reduces."""
-        if top_bytes(p.shape) <= limits.cached_bytes or not cost.moves_minor(p):
+        """One change of the innermost dimension of large arrays in a kernel, none in reduces, and
+        none of an operand of a dot that is read again for each of many columns."""
+        if not cost.moves_minor(p):
+            return None
+        if self.form.kind == OUTPUT and p in self.form.prologue:
+            assert self.form.anchor is not None
+            if p.shape.size * TURNED <= max(x.shape.size for x in self.form.anchor.operands):
+                return "a dot reads it again and again"
+        if top_bytes(p.shape) <= limits.cached_bytes:
             return None
         if self.form.kind in (ROW, COLUMN):
             return "a reduce reads its rows in order"

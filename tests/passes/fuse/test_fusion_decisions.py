@@ -48,6 +48,20 @@ def test_limits_are_options():
     assert sorted(sizes) == [8, 8, 8]
 
 
+@pytest.mark.parametrize(("columns", "is_fused"), [(2048, False), (1024, True)])
+def test_a_small_operand_of_a_dot_is_turned_once(columns: int, is_fused: bool):
+    """It would be read again, element by element, for each tile of the other one's columns."""
+    module = parse_module(f"""HloModule m
+ENTRY e {{
+  x = f32[50,40] parameter(0)
+  y = f32[{columns},50] parameter(1)
+  t = f32[40,50] transpose(x), dimensions={{1,0}}
+  ROOT d = f32[40,{columns}] dot(t, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+}}""")
+    (decision,) = [d for d in fusion_decisions(module) if d.producer.name == "t"]
+    assert (decision.reason is None) == is_fused
+
+
 def test_a_scheduled_module_is_left_alone():
     text = TEXT.replace("HloModule m", "HloModule m, is_scheduled=true")
     assert not pass_named("fusion").run(parse_module(text)).changed
