@@ -48,7 +48,7 @@ def refusal(text: str) -> str | None:
     try:
         verify(parse_module(text))
     except HloError as error:
-        return str(error)
+        return str(error).splitlines()[0]
     return None
 
 

@@ -57,15 +57,22 @@ def _products(mesh: DeviceMesh, free: tuple[int, ...], count: int) -> Iterator[A
 
 
 def tiles_of(s: Sharding, devices: int) -> list[tuple[int, ...]]:
-    """The tile that each device holds; `UnsupportedError` where one holds none."""
+    """The tile that each device holds; `UnsupportedError` where one holds none, or none holds one."""
     try:
-        return [s.tile_index(d) for d in range(devices)]
+        tiles = [s.tile_index(d) for d in range(devices)]
     except ValueError as error:
         raise UnsupportedError(
             f"a sharding of the entry leaves devices out, of which there are {devices}: {error}",
             rule="partition",
             hint="give arguments and results of the program a part on every device",
         ) from error
+    if len(set(tiles)) < prod(s.tile_dims[: len(tiles[0])]):
+        raise UnsupportedError(
+            f"a sharding of the entry, {s.text}, has more tiles than there are devices, {devices}",
+            rule="partition",
+            hint="set num_partitions to the number of devices that shardings are for",
+        )
+    return tiles
 
 
 def entered(b: Emitter, part: Instruction, s: Sharding, of: Shape, t: Tiling) -> Instruction:

@@ -311,3 +311,18 @@ def test_shardings_that_leave_devices_out_are_refused(side):
     )
     with pytest.raises(UnsupportedError, match="leaves devices out"):
         hloom.pass_named("spmd-partitioner").run(module)
+
+
+@pytest.mark.parametrize("side", ["parameter", "result"])
+def test_shardings_of_more_tiles_than_devices_are_refused(side):
+    some, rest = ", sharding={devices=[4,2]<=[2,4]T(1,0)}", ", sharding={replicated}"
+    x, y = (some, rest) if side == "parameter" else (rest, some)
+    module = parsed(
+        f"""ENTRY e {{
+          x = f32[8,8] parameter(0){x}
+          ROOT y = f32[8,8] negate(x){y}
+        }}""",
+        5,
+    )
+    with pytest.raises(UnsupportedError, match="more tiles than there are devices"):
+        hloom.pass_named("spmd-partitioner").run(module)
