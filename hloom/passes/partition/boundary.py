@@ -57,7 +57,7 @@ def _products(mesh: DeviceMesh, free: tuple[int, ...], count: int) -> Iterator[A
 
 
 def tiles_of(s: Sharding, devices: int) -> list[tuple[int, ...]]:
-    """The tile that each device holds; `UnsupportedError` where one holds none, or none holds one."""
+    """The tile of each device; `UnsupportedError` where a device has none, or a tile no device."""
     try:
         tiles = [s.tile_index(d) for d in range(devices)]
     except ValueError as error:
