@@ -10,6 +10,7 @@ import pytest
 import hloom
 from hloom.base.diagnostics import HloError
 from hloom.ir.text import places
+from tests.processor_time import at_most
 
 TEXT = """HloModule m
 
@@ -94,7 +95,7 @@ def test_a_changed_module_is_another_than_its_text():
         (error,) = hloom.violations(module)
         assert (error.location is not None) == is_known
         module.entry.root.shape = shapes[1]
-        assert hloom.Pipeline("p", [hloom.pass_named("dce")]).run(module).changed == is_known
+        assert hloom.Pipeline("p", (hloom.pass_named("dce"),)).run(module).changed == is_known
 
 
 def test_texts_go_with_their_modules(monkeypatch: pytest.MonkeyPatch):
@@ -106,3 +107,12 @@ def test_texts_go_with_their_modules(monkeypatch: pytest.MonkeyPatch):
     assert gone() is None
     monkeypatch.setattr(places, "MOST_KEPT", 100)
     assert hloom.parse(TEXT) not in places._TEXTS
+
+
+def test_a_text_is_searched_once_for_all_that_is_wrong():
+    lines = "".join(f"  y{k} = f32[5] negate(x)\n" for k in range(20_000))
+    module = hloom.parse(f"HloModule m\nENTRY e {{\n  x = f32[4] parameter(0)\n{lines}}}\n")
+    with at_most(10):
+        errors = list(hloom.violations(module))
+    assert len(errors) == 20_000
+    assert [e.location and e.location.line for e in errors[::9_999]] == [4, 10_003, 20_002]

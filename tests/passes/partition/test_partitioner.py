@@ -298,31 +298,23 @@ ENTRY main {
     )
 
 
+@pytest.mark.parametrize(
+    ("tiles", "said"),
+    [
+        ("[2,1]<=[2]", "leaves devices out"),
+        ("[4,2]<=[2,4]T(1,0)", "more tiles than there are devices"),
+    ],
+)
 @pytest.mark.parametrize("side", ["parameter", "result"])
-def test_shardings_that_leave_devices_out_are_refused(side):
-    some, rest = ", sharding={devices=[2,1]<=[2]}", ", sharding={replicated}"
+def test_shardings_for_another_number_of_devices_are_refused(side: str, tiles: str, said: str):
+    some, rest = f", sharding={{devices={tiles}}}", ", sharding={replicated}"
     x, y = (some, rest) if side == "parameter" else (rest, some)
     module = parsed(
         f"""ENTRY e {{
-          x = f32[4,6] parameter(0){x}
-          ROOT y = f32[4,6] negate(x){y}
+          x = f32[8,6] parameter(0){x}
+          ROOT y = f32[8,6] negate(x){y}
         }}""",
         5,
     )
-    with pytest.raises(UnsupportedError, match="leaves devices out"):
-        hloom.pass_named("spmd-partitioner").run(module)
-
-
-@pytest.mark.parametrize("side", ["parameter", "result"])
-def test_shardings_of_more_tiles_than_devices_are_refused(side):
-    some, rest = ", sharding={devices=[4,2]<=[2,4]T(1,0)}", ", sharding={replicated}"
-    x, y = (some, rest) if side == "parameter" else (rest, some)
-    module = parsed(
-        f"""ENTRY e {{
-          x = f32[8,8] parameter(0){x}
-          ROOT y = f32[8,8] negate(x){y}
-        }}""",
-        5,
-    )
-    with pytest.raises(UnsupportedError, match="more tiles than there are devices"):
+    with pytest.raises(UnsupportedError, match=said):
         hloom.pass_named("spmd-partitioner").run(module)
