@@ -58,7 +58,8 @@ def _image_halos(i: Instruction, f: Loops) -> set[int]:
         if factor in f.operands[1][labels.kernel_spatial_dimensions[k]]:
             # The kernel's elements are what is cut: each meets `size` places of the image.
             span = (size - 1) * w.stride + 1
-            f.moves(factor, Halo(0, d, lhs[d], w.size, w.window_dilation, -w.padding_low, span))
+            steps = (w.size, w.window_dilation, -w.padding_low, span, w.base_dilation)
+            f.moves(factor, Halo(0, d, lhs[d], *steps))
             summed.add(k)
         elif not w.is_trivial and f.results[0][out] == (factor,):
             f.moves(factor, window_halo(0, d, lhs[d], size, w))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from hloom.analysis.communication import communications
 from hloom.base.diagnostics import UnsupportedError
@@ -22,7 +23,7 @@ from hloom.ir.module import Module
 from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_once
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
-from hloom.passes.sharding.nodes import Nodes
+from hloom.passes.sharding.nodes import Node, Nodes
 from hloom.passes.sharding.propagate import LoopOrder
 from hloom.passes.sharding.sharding_propagation import (
     ShardingPropagation,
@@ -116,30 +117,61 @@ def _differing(module: Module) -> list[tuple[int, Sharding]]:
 
 def _as_sliced(nodes: Nodes, loop: Instruction, around: _Decided) -> list[_Decided]:
     """The state as steps slice it, or write slices of it: what is cut along the dimension by whose
-    places steps go is exchanged once, before the loop, instead of in each of them."""
-    sharding, body = around.sharding, loop.called[1]
+    places steps go is exchanged once, before the loop, instead of in each of them. Its axes cut
+    nothing then, or another dimension: the first or the last one that they can."""
+    sharding = around.sharding
     if sharding is None or not sharding.is_tuple:
         return []
     if not all(s.is_array for s in loop.shape.elements):
         return []
-    leaves = list(sharding.elements)
-    for x in body.parameters[0].users:
+    ways = [list(sharding.elements) for _ in range(3)]
+    for x, part, u in _slices(nodes, loop):
+        tiled = part.tiled()
+        k, sliced = x.attrs.index, _sliced(x, u)
+        if tiled.kind == "tiled":
+            tile = tiled.tile_sizes(_part(u).shape.dims)
+            if all(tile[d] == _part(u).shape.dims[d] for d in sliced):
+                ways[0][k] = part
+        for way, moved in zip(ways[1:], _moved(nodes, nodes.of(loop, k), sliced)):
+            way[k] = moved
+    wholes = [Sharding.tuple_of(*leaves) for leaves in ways]
+    return [_Decided(whole, _part_bytes(loop.shape, whole)) for whole in wholes]
+
+
+def _slices(nodes: Nodes, loop: Instruction) -> Iterator[tuple[Instruction, Sharding, Instruction]]:
+    """Elements of the state of which nothing is said and slices are read or written, how these
+    stand, and who does so."""
+    for x in loop.called[1].parameters[0].users:
         if x.opcode != "get-tuple-element" or _is_stated(nodes, loop, x):
             continue
         for u in x.users:
-            if u.opcode not in SLICES or u.operands[0] is not x or x in u.operands[1:]:
-                continue
-            part = u if u.opcode == "dynamic-slice" else u.operands[1]
-            said = sharding_of(nodes, part)
-            tiled = REPLICATED if said is None else said.tiled()
-            if said is None or tiled.kind != "tiled":
-                continue
-            tile = tiled.tile_sizes(part.shape.dims)
-            sizes = zip(x.shape.dims, part.shape.dims, tile, strict=True)
-            if all(own == n for whole, n, own in sizes if whole != n):
-                leaves[x.attrs.index] = said
-    whole = Sharding.tuple_of(*leaves)
-    return [_Decided(whole, _part_bytes(loop.shape, whole))]
+            if u.opcode in SLICES and u.operands[0] is x and x not in u.operands[1:]:
+                yield x, sharding_of(nodes, _part(u)) or REPLICATED, u
+
+
+def _part(u: Instruction) -> Instruction:
+    """The slice that is read or written."""
+    return u if u.opcode == "dynamic-slice" else u.operands[1]
+
+
+def _sliced(x: Instruction, u: Instruction) -> list[int]:
+    """The dimensions of which a slice has a part."""
+    sizes = zip(x.shape.dims, _part(u).shape.dims, strict=True)
+    return [d for d, (whole, n) in enumerate(sizes) if whole != n]
+
+
+def _moved(nodes: Nodes, node: Node, sliced: list[int]) -> list[Sharding]:
+    """How a value can stand whose sliced dimensions are cut, with another one cut instead."""
+    axes = tuple([a for d in sliced for a in node.dims[d]])
+    if node.space is None or not axes:
+        return []
+    space, ways = nodes.spaces.spaces[node.space], list[Sharding]()
+    for d, n in enumerate(node.shape.dims):
+        if d not in sliced and n % space.size((*node.dims[d], *axes)) == 0:
+            dims = [() if k in sliced else own for k, own in enumerate(node.dims)]
+            dims[d] = (*node.dims[d], *axes)
+            ways.append(space.sharding(replace(node.state(), dims=tuple(dims))))
+    return [ways[0], ways[-1]] if ways else []
 
 
 def _is_stated(nodes: Nodes, loop: Instruction, element: Instruction) -> bool:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import ClassVar
 
-from hloom.analysis.communication import communications
 from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_module
@@ -28,6 +26,7 @@ from hloom.passes.partition.open_values import OpenValues
 from hloom.passes.partition.partitioner import Leaves, Partitioner, refused
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.tiling import Tiling
+from hloom.passes.partition.ways import Way, cheapest
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.sharding.shardy_importer import has_regions, has_shardings, meshes_of
 from hloom.passes.sharding.whole_graph_manual_pass import is_wholly_manual
@@ -120,29 +119,26 @@ class SpmdPartitioner(Pass):
 
 
 def partition_module(module: Module, fired: Counter[str], draws_tiles: bool = False) -> Partitioner:
-    """The same, with operands of sums exchanged in the ways by which a device receives least."""
+    """The same, with operands of sums exchanged in the ways by which a device receives least, or
+    little more for less work."""
     if module.instruction_count > FEW_INSTRUCTIONS:
         return partition_once(module, fired, draws_tiles)
-    whole, ways = copy_module(module), list[tuple[float, bool, Module, Partitioner, Counter[str]]]()
+    whole, ways = copy_module(module), list[Way]()
     for exchange in (SumExchange.HOPEFUL, SumExchange.NEVER, SumExchange.LESS):
-        cut, counted, is_plain = copy_module(whole), Counter[str](), exchange is SumExchange.NEVER
+        cut, counted = copy_module(whole), Counter[str]()
         try:
             run = partition_once(cut, counted, draws_tiles, exchange=exchange)
         except UnsupportedError:
-            if is_plain:
+            if exchange is SumExchange.NEVER:
                 raise
             continue  # what is refused with exchanges need not be without
-        ways.append((_received_bytes(cut), not is_plain, cut, run, counted))
+        ways.append(Way(cut, run, counted))
         if exchange is SumExchange.HOPEFUL and not run.exchanged:
             break
-    _, _, cut, run, counted = min(ways, key=itemgetter(0, 1))
-    module.become(cut)
-    fired.update(counted)
-    return run
-
-
-def _received_bytes(module: Module) -> float:
-    return sum([r.total_bytes for r in communications(module)])
+    best = cheapest(ways)
+    module.become(best.module)
+    fired.update(best.fired)
+    return best.run
 
 
 def partition_once(

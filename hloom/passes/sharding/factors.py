@@ -92,6 +92,8 @@ class FactorTable:
         self.factors: list[Factor] = []
         self.operands: list[list[list[int]]] = [[[] for _ in d] for d in self.operand_dims]
         self.results: list[list[list[int]]] = [[[] for _ in d] for d in self.result_dims]
+        self.alone = set[int]()
+        """Factors that are all there is of their dimensions, of whatever sizes these are."""
 
     def add(
         self,
@@ -104,6 +106,8 @@ class FactorTable:
         dimension that has some already it is the next minor one."""
         number = len(self.factors)
         self.factors.append(Factor(size, kind))
+        if kind == Kind.PERMUTE:
+            self.alone.add(number)
         for tensors, places in ((self.operands, operands), (self.results, results)):
             for k, d in (places or {}).items():
                 tensors[k][d].append(number)
@@ -142,8 +146,8 @@ class FactorTable:
         )
 
     def _rest(self, size: int, numbers: list[int]) -> int:
-        """What a dimension is besides its factors; those of another size are all there is."""
-        if any(self.factors[n].kind == Kind.PERMUTE for n in numbers):
+        """What a dimension is besides its factors."""
+        if not self.alone.isdisjoint(numbers):
             return 1
         product = prod(self.factors[n].size for n in numbers)
         return size // product if product else 1

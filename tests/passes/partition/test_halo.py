@@ -251,6 +251,26 @@ def test_gradients_of_weights_are_summed_over_cut_images(window: str) -> None:
     assert kinds == {"collective-permute", "all-reduce"}
 
 
+DILATED = (32, "size=32 pad=2_2 stride=2")
+TRANSPOSED = (16, "size=32 pad=1_2 lhs_dilate=2")
+SMALL = (10, "size=5 pad=0_1 rhs_dilate=2")
+
+
+@pytest.mark.parametrize(("image", "window"), [DILATED, TRANSPOSED, SMALL])
+def test_so_are_those_of_dilated_and_transposed_convolutions(image: int, window: str) -> None:
+    """Three windows, each over all of the image."""
+    size = window.split()[0].removeprefix("size=")
+    made = compared(
+        f"""ENTRY main {{
+  x = f32[8,{image},2] parameter(0), sharding={{devices=[1,4,1]<=[4]}}
+  g = f32[8,{size},4] parameter(1), sharding={{devices=[1,4,1]<=[4]}}
+  ROOT w = f32[3,2,4] convolution(x, g), window={{{window}}}, dim_labels=f0b_i0o->0bf
+}}"""
+    )
+    kinds = {i.opcode for i in made.instructions() if i.opcode in COMMUNICATES}
+    assert kinds == {"collective-permute", "all-reduce"}
+
+
 def test_what_looks_like_a_rotation_is_none() -> None:
     for (a, b), (c, d) in (((4, 16), (0, 8)), ((4, 12), (4, 12)), ((0, 4), (4, 16))):
         compared(

@@ -51,3 +51,40 @@ def test_states_of_random_loops(seed: int, most: int) -> None:
 
 def test_a_swapped_state_of_a_random_program() -> None:
     check(41038)
+
+
+ROWS = """test {
+  t = (s32[], f32[16,8], f32[16,8]) parameter(0)
+  k = s32[] get-tuple-element(t), index=0
+  n = s32[] constant(16)
+  ROOT c = pred[] compare(k, n), direction=LT
+}
+body {
+  t = (s32[], f32[16,8], f32[16,8]) parameter(0)
+  k = s32[] get-tuple-element(t), index=0
+  a = f32[16,8] get-tuple-element(t), index=1
+  b = f32[16,8] get-tuple-element(t), index=2
+  zero = s32[] constant(0)
+  row = f32[1,8] dynamic-slice(a, k, zero), dynamic_slice_sizes={1,8}
+  p = f32[1,8] tanh(row)
+  q = f32[16,8] dynamic-update-slice(b, p, k, zero)
+  one = s32[] constant(1)
+  j = s32[] add(k, one)
+  ROOT r = (s32[], f32[16,8], f32[16,8]) tuple(j, a, q)
+}
+ENTRY main {
+  x = f32[16,8] parameter(0), sharding={devices=[8,1]<=[8]}
+  z = s32[] constant(0)
+  f = f32[] constant(0)
+  y = f32[16,8] broadcast(f), dimensions={}
+  s = (s32[], f32[16,8], f32[16,8]) tuple(z, x, y)
+  w = (s32[], f32[16,8], f32[16,8]) while(s), condition=test, body=body
+  ROOT v = f32[16,8] get-tuple-element(w), index=2, sharding={devices=[8,1]<=[8]}
+}"""
+
+
+def test_rows_of_steps_are_cut_by_columns_where_rows_were() -> None:
+    """Each step would gather its row; all of them are exchanged once, and no device has more."""
+    cut = cut_and_compared(ROWS, 8)
+    assert traffic(cut) == {"all-to-all": 2 * 16}
+    assert all(r.runs == 1 for r in communications(cut))

@@ -1,7 +1,13 @@
 """What devices would all do alike is weighed against the bytes that dividing it takes."""
 
+from types import SimpleNamespace
+
+import pytest
+
 from hloom.analysis.cost import module_cost
 from hloom.device.known import known_names
+from hloom.passes.partition.exchanged_sums import SumExchange
+from hloom.passes.partition.ways import cheapest
 from hloom.passes.partition.whole_program import partitioned
 from hloom.passes.partition.work_price import multiply_bytes
 from tests.passes.partition.test_partitioner import cut_and_compared, parsed, traffic
@@ -40,3 +46,23 @@ def test_axes_that_others_are_cut_by_divide_a_product() -> None:
 def test_the_price_of_a_multiplication_is_that_of_a_machine() -> None:
     prices = {name: multiply_bytes(name) for name in known_names()}
     assert 0.01 < prices["x86-64-v3"] < 1 and min(prices.values()) > 0
+
+
+LEAST, EXCHANGED, PLAIN = (100, 900), SumExchange.LESS, SumExchange.NEVER
+
+
+@pytest.mark.parametrize(
+    ("others", "taken"),
+    [
+        ([(120, 300, EXCHANGED)], 1),  # a fifth more bytes for a third of the price
+        ([(130, 300, EXCHANGED)], 0),  # too many more
+        ([(100, 900, EXCHANGED)], 0),  # the same, by exchanges
+        ([(100, 890, EXCHANGED), (110, 890, PLAIN)], 2),
+    ],
+)
+def test_little_more_is_received_for_less_work(others: list, taken: int) -> None:
+    ways = [
+        SimpleNamespace(received=received, price=price, run=SimpleNamespace(exchange=exchange))
+        for received, price, exchange in [(*LEAST, PLAIN), *others]
+    ]
+    assert cheapest(ways) is ways[taken]

@@ -34,20 +34,17 @@ def convolution(table: FactorTable, i: Instruction) -> None:
         if w.is_trivial:
             table.add(lhs[image], {0: image}, {0: out})
         elif _is_summed(w, lhs[image], i.shape.dims[out]):
-            table.add(lhs[image], {0: image, 1: kernel}, {}, Kind.REDUCE)
+            table.alone.add(len(table.factors))
+            table.add(w.size, {0: image, 1: kernel}, {}, Kind.REDUCE)
         else:
             table.add(lhs[image], {0: image}, {0: out}, Kind.PERMUTE)
 
 
 def _is_summed(w: WindowDimension, size: int, count: int) -> bool:
     """Whether the kernel is as large as the image and there are fewer windows than it has elements:
-    a contraction, of one window or (a gradient of weights) of some, that are shifted."""
-    if w.base_dilation != 1 or w.window_reversal or count >= w.size:
+    a contraction, of one window or (a gradient of weights, whatever the convolution's strides and
+    dilations) of some, which together reach all of the image but for less than a step."""
+    if w.window_reversal or count >= w.size:
         return False
-    apart = w.window_dilation
-    if apart == 1 and w.size == size:
-        return w.stride == 1
-    # Of a strided or unpadded convolution's weights: the windows together reach all of the image
-    # but for less than a step, and there are few of them.
     reach = w.dilated_size() + (count - 1) * w.stride
-    return 2 * count <= w.size and reach > size - apart
+    return reach > (size - 1) * w.base_dilation + 1 - w.window_dilation
