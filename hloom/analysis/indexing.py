@@ -77,6 +77,11 @@ class Space:
                     deepest = at
         return deepest
 
+    def is_lanes(self, map_: IndexMap) -> bool:
+        """Whether neighbours along the innermost dimension, which are lanes of one vector, ask for
+        different elements: masks leave out what is not asked for, but no work."""
+        return self.innermost(map_) == len(self.sizes) - 1
+
     def share(self, map_: IndexMap) -> float:
         """At which part of the steps a map is asked, at most."""
         least = 1.0
@@ -235,6 +240,8 @@ def _pad(i: Instruction, map_: IndexMap, space: Space) -> Sequence[IndexMap]:
     for k, p in enumerate(i.attrs.padding.dimensions):
         if p.edge_padding_low or p.edge_padding_high or p.interior_padding:
             share = min(1.0, dims[k] / max(1, i.shape.dims[k]))
+            if p.interior_padding and space.is_lanes((map_[k],)):
+                share = 1.0
             key = ("pad", p.edge_padding_low, p.interior_padding)
             out[k] = space.opaque(key, (map_[k],), dims[k], share)
     return (tuple(out), SCALAR)

@@ -171,7 +171,7 @@ class FusionGroup:
         if p.opcode in UNTURNED and self._is_turned(p, limits):
             return TURNS
         w = cost.weight(p, limits.costs) if kind == OUTPUT else cost.read_weight(p, limits.costs)
-        if w == 0 or self.reads_components(p):
+        if w == 0 or self.reads_components(p) or self._spreads_lanes(p):
             return None
         if kind == OUTPUT and p in form.prologue:
             return self._prologue_refusal(p, w, limits)
@@ -188,6 +188,18 @@ class FusionGroup:
         if (self.account.again + again) * limits.costs.operation_ns > saved_ns:
             return TOO_DEAR
         return None
+
+    def _spreads_lanes(self, p: Instruction) -> bool:
+        """Whether it puts padding between neighbours in a vector: what it reads is less to keep
+        than what it gives, and read under a mask in as many vectors."""
+        if p.opcode != "pad":
+            return False
+        space = self.form.space
+        return any(
+            width.interior_padding and space.is_lanes((expression,))
+            for map_ in self.form.accesses[p]
+            for expression, width in zip(map_, p.attrs.padding.dimensions)
+        )
 
     def reads_components(self, p: Instruction) -> bool:
         """Whether it is indices that are put together, of which a gather asks for one after the

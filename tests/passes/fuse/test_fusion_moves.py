@@ -122,3 +122,24 @@ def smoothed(of: str, narrow: str) -> str | None:
 
 def test_narrow_numbers_are_computed_again_rather_than_kept():
     assert smoothed("u16", "u8") is None
+
+
+SPREAD = """HloModule m
+ENTRY e {{
+  x = f32[{n},{m}] parameter(0)
+  y = f32[{rows},{columns}] parameter(1)
+  z = f32[] constant(0)
+  t = f32[{n},{m}] tanh(x)
+  p = f32[{rows},{columns}] pad(t, z), padding={padding}
+  ROOT r = f32[{rows},{columns}] add(p, y)
+}}"""
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_what_is_spread_in_lanes_is_computed_for_the_lanes_between_too(across: bool):
+    n, m = 500, 64
+    rows, columns = (2 * n, m) if across else (n, 2 * m)
+    padding = "0_1_1x0_0" if across else "0_0x0_1_1"
+    text = SPREAD.format(n=n, m=m, rows=rows, columns=columns, padding=padding)
+    assert (decision(text, "t") is None) == across
+    assert decision(text, "p") is None
