@@ -98,6 +98,8 @@ class Drawing:
             operands.append(self.value(p, want))
         if opcode.startswith("dynamic-") and self.rng.random() < 0.5:
             operands[0] = self.constant(0, wants[0])
+        if opcode == "select" and pattern.where is not None:
+            operands = [operands[0], *chosen_of(*operands[1:])]
         attributes, given = self.attributes(opcode, operands, wanted)
         try:
             return self.into.add(opcode, *operands, shape=given, **attributes)
@@ -237,6 +239,15 @@ class Drawing:
         for k, d in enumerate(dimensions):
             dims[d] = x.dims[k]
         return {"dimensions": dimensions}, x.with_dims(tuple(dims))
+
+
+def chosen_of(one: Instruction, other: Instruction) -> list[Instruction]:
+    """What a select chooses from: where one of the two has a part written, the other is what that
+    is a part of."""
+    parts = [x for x in (one, other) if x.opcode == "dynamic-update-slice"]
+    return (
+        [x if x in parts else parts[0].operands[0] for x in (one, other)] if parts else [one, other]
+    )
 
 
 def drawn(pattern: Pattern, seed: int) -> Module:

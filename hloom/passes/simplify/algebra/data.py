@@ -7,7 +7,8 @@ from hloom.rewrite.pattern import any_of, constant, m, var
 from hloom.rewrite.rule import Declined, rule
 from hloom.types.casts import preserves_values
 
-x = var("x")
+p, x = var("p"), var("x")
+PART = any_of(["dynamic-update-slice"], name="part")
 MOST_JOINED = 64
 """Arrays that are joined at once, where they were joined in two steps."""
 
@@ -104,6 +105,44 @@ def add_to_part(b: RuleBuilder, x, part, out):
         return Declined("its size, or who holds it, is not known here")
     old = b.emit("dynamic-slice", x, *at, dynamic_slice_sizes=update.shape.dims)
     return b.emit("dynamic-update-slice", x, b.add(old, update), *at)
+
+
+def _is_one_updated(out: Instruction) -> bool:
+    """Whether a scalar chooses between an array and the same with a part written."""
+    chooser, one, other = out.operands
+    if chooser.shape.rank and not _is_fill(chooser):
+        return False
+    ways = ((one, other), (other, one))
+    return any(a.opcode == "dynamic-update-slice" and a.operands[0] is b for a, b in ways)
+
+
+@rule(m.select(p, PART, x, name="out", where=_is_one_updated))
+def select_of_part(b: RuleBuilder, p, part, x, out):
+    """select(p, updated(x, u), x)  =>  updated(x, select(p, u, part(x)))    p scalar
+
+    `updated` is a dynamic-update-slice, `part` the dynamic-slice of the same place. What pipelines
+    write of their results, `where(is_last, out.at[k].set(y), out)`: each step then touches a part,
+    where it copied all."""
+    return _chosen_part(b, p, part, x, out, is_written=True)
+
+
+@rule(m.select(p, x, PART, name="out", where=_is_one_updated))
+def select_but_part(b: RuleBuilder, p, part, x, out):
+    """select(p, x, updated(x, u))  =>  updated(x, select(p, part(x), u))    p scalar"""
+    return _chosen_part(b, p, part, x, out, is_written=False)
+
+
+def _chosen_part(b: RuleBuilder, p, part, x, out, is_written: bool):
+    if len(part.users) > 1:
+        return Declined("others read what is written, too")
+    update, at = part.operands[1], part.operands[2:]
+    if any(i.shape.is_dynamic or i.sharding for i in (x, update, part, out)):
+        return Declined("its size, or who holds it, is not known here")
+    if p.shape.rank:
+        p = b.broadcast(p.operands[0], dimensions=(), shape=p.shape.with_dims(update.shape.dims))
+    old = b.emit("dynamic-slice", x, *at, dynamic_slice_sizes=update.shape.dims)
+    kept = b.select(p, update, old) if is_written else b.select(p, old, update)
+    return b.emit("dynamic-update-slice", x, kept, *at)
 
 
 @rule(m.slice(x, name="out"))
@@ -269,6 +308,8 @@ RULES = (
     dynamic_slice_constant,
     dynamic_update_all,
     add_to_part,
+    select_of_part,
+    select_but_part,
     convert_nothing,
     convert_there_and_back,
 )
