@@ -38,6 +38,13 @@ class WindowDimension:
         """Whether it covers exactly one element at each position and moves by one."""
         return self == WindowDimension(1)
 
+    def runs_over(self, size: int) -> bool:
+        """Whether in a dimension of this size each window has all that is before an element and
+        that element, or all from it on (a running sum)."""
+        is_plain = self.stride == self.window_dilation == self.base_dilation == 1
+        pads = {self.padding_low, self.padding_high}
+        return is_plain and self.size == size and pads == {0, size - 1}
+
     def dilated_size(self) -> int:
         """How many base elements the window spans."""
         return (self.size - 1) * self.window_dilation + 1 if self.size else 0

@@ -33,6 +33,8 @@ class Halo:
     """Whether the operand is read from its end on (of a reversal)."""
     is_cyclic: bool = False
     """Whether behind its end the operand is read from its beginning on (of a rotation)."""
+    is_running: bool = False
+    """Whether all that is before (or behind) is read, but only folded: an element of each tile."""
     is_any_phase: bool = False
     """Whether tiles may begin at different places between two elements: what is read begins with
     the last element at or before each, and the caller asks for `phases`."""
@@ -52,6 +54,8 @@ class Halo:
     def need(self, tiles: int) -> Need | None:
         """What each of so many tiles reads; None where they read at different phases."""
         each = tile_size(self.count, tiles)
+        if self.is_running:
+            return Need(tuple(range(0, each * tiles, each)), each)
         if self.is_cyclic:
             starts = tuple([self.offset + k * each for k in range(tiles)])
             return Need(starts, each) if each * tiles == self.size else None
@@ -74,6 +78,8 @@ class Halo:
         """Elements of the dimension that a device receives."""
         need = self.need(tiles)
         assert need is not None, "only what can be cut is priced"
+        if self.is_running:
+            return tiles - 1
         if self.is_cyclic:
             return sum([high - low for shift, low, high in self.turned(tiles) if shift])
         if self.is_mirrored:

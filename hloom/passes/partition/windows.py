@@ -13,6 +13,7 @@ from hloom.passes.partition.moves import cut_halos, local
 from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.reduce import fold_of, is_idempotent
 from hloom.passes.partition.reshard import neutral_number
+from hloom.passes.partition.running import running, running_dimension
 from hloom.passes.partition.value import TiledValue
 
 
@@ -38,14 +39,20 @@ def reduce_window(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     out = next(iter(i.shape.leaves())).dims
     windows = i.attrs.window.dimensions
     fills = _fills(walk, i)
+    runs = running_dimension(i) if fold_of(i.called[0]) and n == 1 else None
     for d, w in enumerate(windows):
-        if fills and not w.is_trivial and w.base_dilation == 1:
+        if d == runs:
+            halo = Halo(0, d, of.dims[d], out[d], is_running=True)
+            f.moves(_shared(f, d, n), halo)
+        elif fills and not w.is_trivial and w.base_dilation == 1:
             halos = [window_halo(k, d, of.dims[d], out[d], w) for k in range(n)]
             f.moves(_shared(f, d, n), *halos)
 
     def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
         parts, left = list(parts), list(windows)
         for h, axes in cut_halos(walk, f, chosen):
+            if h.is_running:
+                return [running(walk, i, parts, chosen, h.dimension)]
             k, d = h.operand, h.dimension
             parts[k] = read(walk.b, parts[k], h, axes, fills[k] or parts[n + k])
             left[d] = local_window(windows[d], h, walk.mesh.count(axes))

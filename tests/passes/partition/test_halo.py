@@ -295,3 +295,26 @@ def test_no_mask_where_tiles_end_with_the_dimension(fill: str, padding: str) -> 
 }}"""
     )
     assert all(i.shape.rank < 2 for i in made.instructions() if i.opcode in ("iota", "compare"))
+
+
+RUNNING = """fold {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] {fold}(a, b)
+}}
+ENTRY main {{
+  x = f32[{size},16] parameter(0), sharding={{devices=[4,1]<=[4]}}
+  i = f32[] constant({initial})
+  ROOT y = f32[{size},16] reduce-window(x, i), window={{size={size}x1 pad={pad}x0_0}},
+    to_apply=fold, sharding={{devices=[4,1]<=[4]}}
+}}"""
+
+
+@pytest.mark.parametrize("is_backward", [False, True])
+@pytest.mark.parametrize(("fold", "initial"), [("add", 0), ("add", 3), ("maximum", 0.5)])
+@pytest.mark.parametrize("size", [32, 29, 9])
+def test_running_folds_exchange_a_row_of_each_part(size, fold, initial, is_backward) -> None:
+    pad = f"0_{size - 1}" if is_backward else f"{size - 1}_0"
+    made = compared(RUNNING.format(fold=fold, initial=initial, size=size, pad=pad))
+    (gathered,) = [i for i in made.instructions() if i.opcode in COMMUNICATES]
+    assert gathered.opcode == "all-gather" and gathered.shape.dims == (4, 16)

@@ -29,14 +29,14 @@ def reduce(table: FactorTable, i: Instruction) -> None:
 
 @RULES.of("reduce-window")
 def reduce_window(table: FactorTable, i: Instruction) -> None:
-    """Windows overlap with neighbours' parts; one that is as long as the dimension (a cumulative
-    sum) needs all of it."""
+    """Windows overlap with neighbours' parts; one that is as long as the dimension needs all of it,
+    unless it runs over it (a running sum): then what each part has in all is enough."""
     inputs = range(len(i.operands) // 2)
     results = range(len(table.result_dims))
     for d, (w, size) in enumerate(zip(i.attrs.window.dimensions, table.operand_dims[0])):
         if w.is_trivial:
             table.same(inputs, results, [d])
-        elif w.dilated_size() < size:
+        elif w.dilated_size() < size or (len(inputs) == 1 and w.runs_over(size)):
             table.add(size, dict.fromkeys(inputs, d), dict.fromkeys(results, d), Kind.PERMUTE)
 
 
