@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ASSOCIATIVE
 from hloom.passes.sharding.factors import RULES, FactorTable, Kind
+
+FOLDS = opcodes(ASSOCIATIVE)
 
 
 @RULES.of("map")
@@ -36,8 +40,15 @@ def reduce_window(table: FactorTable, i: Instruction) -> None:
     for d, (w, size) in enumerate(zip(i.attrs.window.dimensions, table.operand_dims[0])):
         if w.is_trivial:
             table.same(inputs, results, [d])
-        elif w.dilated_size() < size or (len(inputs) == 1 and w.runs_over(size)):
+        elif w.dilated_size() < size or (_is_known_fold(i) and w.runs_over(size)):
             table.add(size, dict.fromkeys(inputs, d), dict.fromkeys(results, d), Kind.PERMUTE)
+
+
+def _is_known_fold(i: Instruction) -> bool:
+    """Whether one input is folded by an operation of which parts can be put together."""
+    fold = i.called[0]
+    is_plain = fold.root.opcode in FOLDS and set(fold.root.operands) == set(fold.parameters)
+    return is_plain and len(i.operands) == 2
 
 
 @RULES.of("select-and-scatter")
