@@ -105,10 +105,18 @@ class Expansion(RuleBuilder):
         return self.cut(x, ranges)
 
     def cut(self, x: Instruction, ranges: Sequence[tuple[int, int, int]]) -> Instruction:
-        """The slice of `x` by (start, limit, stride) of every dimension."""
+        """The slice of `x` by (start, limit, stride) of every dimension.
+
+        A dimension of at most 1 that stays whole keeps its run-time size: a slice would make it 1.
+        """
         if list(ranges) == [(0, size, 1) for size in x.shape.dims]:
             return x
-        return self.emit("slice", x, slice=Slices.of(*ranges))
+        part = self.emit("slice", x, slice=Slices.of(*ranges))
+        for d, is_dynamic in enumerate(x.shape.dynamic):
+            if is_dynamic and x.shape.dims[d] == 1 and tuple(ranges[d]) == (0, 1, 1):
+                size = self.emit("get-dimension-size", x, dimensions=(d,))
+                part = self.emit("set-dimension-size", part, size, dimensions=(d,))
+        return part
 
     def joined(self, parts: Sequence[Instruction], axis: int) -> Instruction:
         """The parts one behind the other along a dimension."""
