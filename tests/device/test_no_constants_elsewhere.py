@@ -169,6 +169,7 @@ LARGE = {
     "passes/expand/tree_reduction_rewriter.py": "as above",
     "passes/expand/zero_sized_hlo_elimination.py": WIDTH,
     "passes/fuse/attention_fusion.py": DEFAULTS,
+    "passes/normalize/topk_rewriter.py": WIDTH,
     "passes/fuse/fusion.py": "as above",
     "passes/fuse/group.py": "as above",
     "passes/partition/gather.py": WIDTH,

@@ -58,6 +58,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.walk": "WIDE_WORK FUNCTION_WORK MOST_CHAINED LONG_STEP STEPS_PER_UNIT",
     "codegen.row_tiles": "MOST_VECTORS MOST_WRITTEN ROW_WORK ONE_AT_A_TIME LANE_WORK FAR_LANE_WORK",
     "passes.expand.scan_expander": "MOST_STEPS",
+    "passes.normalize.topk_rewriter": "MOST_ELEMENTS",
     "passes.expand.stochastic_convert_decomposer": "_BIAS _MANTISSA",
     "passes.expand.zero_sized_hlo_elimination": "MOST_BESIDE_ZERO",
     "passes.expand.reduce_window_rewriter": "BLOCK MOST_OPERATIONS TRIALS",

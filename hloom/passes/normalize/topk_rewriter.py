@@ -18,6 +18,9 @@ from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import register
 from hloom.types.dtype import S32
 
+MOST_ELEMENTS = 2**31 - 1
+"""In a row: `topk` says the places as s32."""
+
 
 def _is_iota(i: Instruction, axis: int) -> bool:
     """Whether an array holds the positions along its last dimension."""
@@ -70,7 +73,7 @@ def qualifies(i: Instruction) -> tuple[bool, int] | None:
     axis = x.shape.rank - 1
     if len(i.operands) > 2 or i.attrs.dimensions != (axis,) or x.shape.is_dynamic:
         return None
-    if i.has_control_edges:
+    if i.has_control_edges or x.shape.dims[axis] > MOST_ELEMENTS:
         return None
     if len(i.operands) == 2:
         positions = i.operands[1]
