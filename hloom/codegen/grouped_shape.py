@@ -17,6 +17,7 @@ from hloom.codegen.depthwise_shape import (
     pair,
 )
 from hloom.codegen.gemm_tiling import share_bytes
+from hloom.codegen.product_convolution import LEAST_FEATURES, LEAST_OUTPUTS
 from hloom.codegen.row_products import accumulator_type
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
@@ -25,6 +26,8 @@ from hloom.ir.instruction import Instruction
 LEAST_SHARED_ROWS = 4
 # Of the registers, as many hold sums; others hold the inputs that neighbours share.
 SUM_REGISTERS_SHARE = 1 / 4
+# A group that fills vectors by itself takes at most so many.
+MOST_ALONE_VECTORS = 16
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class GroupedShape:
 
     `geometry` is that of a convolution with one channel for each group. A vector holds the
     `outputs` of `joined` groups, which read `features` each; it has `lanes`, the last ones empty.
+    Outputs that fill most of a vector, or several, are those of one group.
     """
 
     geometry: Geometry
@@ -104,8 +108,14 @@ def grouped_shape(i: Instruction, device: Device) -> GroupedShape | None:
     taps = tuple([rhs.shape.dims[d] for d in labels.kernel_spatial_dimensions])
     other = labels.input_batch_dimension if not gradient else labels.input_feature_dimension
     images = lhs.shape.dims[other]
-    if 0 in (*size, *places, *taps, images, features, outputs) or 2 * outputs > lanes:
+    if 0 in (*size, *places, *taps, images, features, outputs):
         return None
+    if 2 * outputs > lanes:
+        is_product = features >= LEAST_FEATURES and outputs >= LEAST_OUTPUTS
+        is_fraction = outputs.bit_count() == 1  # of the lanes of a vector, or whole vectors
+        if is_product or is_fraction or outputs > MOST_ALONE_VECTORS * lanes:
+            return None
+        lanes *= -(-outputs // lanes)
     stride = pair(tuple([w.stride for w in dims]), 1)
     dilation = pair(tuple([w.window_dilation for w in dims]), 1)
     if gradient:

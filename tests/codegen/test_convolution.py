@@ -195,6 +195,8 @@ SMALL_GROUPS = {
     "three to five": ("1,8,9,21", "3,2,3,35", "1,6,8,35", "size=3x2", 7),
     "twelve to one": ("1,6,19,36", "3,3,12,3", "1,6,19,3", "size=3x3 pad=1_1x1_1", 3),
     "one to two": ("2,6,5,9", "3,3,1,18", "2,6,5,18", "size=3x3 pad=1_1x1_1", 9),
+    "one to nine": ("1,6,5,4", "3,3,1,36", "1,6,5,36", "size=3x3 pad=1_1x1_1", 4),
+    "two to twenty": ("1,5,9,6", "3,2,2,60", "1,3,8,60", "size=3x2", 3),
     "large window": ("1,12,13,12", "7,7,4,12", "1,12,13,12", "size=7x7 pad=3_3x3_3", 3),
     "deep": ("1,5,6,400", "3,3,100,8", "1,5,6,8", "size=3x3 pad=1_1x1_1", 4),
     "padded beyond": ("1,3,4,16", "2,2,4,16", "1,8,9,16", "size=2x2 pad=3_3x3_3", 4),
@@ -217,6 +219,7 @@ SMALL_GROUPS_GRADIENTS = {
     "two to five": ("1,30,70,6", "1,30,70,15", "3,2,2,15", "size=30x70 pad=1_1x0_1", 3),
     "eight to three": ("2,14,9,40", "2,14,9,15", "1,5,8,15", "size=14x9 pad=0_0x2_2", 5),
     "one to two": ("2,7,6,9", "2,5,4,18", "3,3,1,18", "size=5x4", 9),
+    "one to nine": ("2,7,6,3", "2,5,4,27", "3,3,1,27", "size=5x4", 3),
 }
 
 
@@ -232,7 +235,9 @@ def test_weight_gradients_of_small_groups(name: str, of: str, isa: str) -> None:
     agrees(text, of, isa)
 
 
-@pytest.mark.parametrize("name", ["four", "eight", "three to five", "strided", "one to two"])
+@pytest.mark.parametrize(
+    "name", ["four", "eight", "three to five", "strided", "one to two", "one to nine"]
+)
 def test_small_groups_share_vectors(name: str) -> None:
     """Where several fit into a vector; the family is chosen and its kernel is proved."""
     lhs, rhs, out, window, groups = SMALL_GROUPS[name]

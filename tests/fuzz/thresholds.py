@@ -48,7 +48,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.columns": "MODERATE",
     "codegen.depthwise_shape": "MOST_REPEATED MOST_SCRATCH_SHARE MOST_TAPS STEPS_PER_UNIT",
     "codegen.grouped": "WRITTEN_OUT",
-    "codegen.grouped_shape": "LEAST_SHARED_ROWS SUM_REGISTERS_SHARE",
+    "codegen.grouped_shape": "LEAST_SHARED_ROWS MOST_ALONE_VECTORS SUM_REGISTERS_SHARE",
     "codegen.elements_concatenate": "MANY_IN_TURN",
     "codegen.pieces": "MANY_PARTS",
     "codegen.narrow_convolution": "LEAST_FILLED MOST_NEIGHBOURS MOST_OUTPUTS MOST_OF_GROUPS GROUP",
