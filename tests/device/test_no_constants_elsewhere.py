@@ -48,6 +48,7 @@ NAMED = {
     "codegen/cumulative.py:ACROSS_VECTORS": RATIO,
     "codegen/depthwise.py:LINE_RUN": "terms that are added up in a row: what sums lose",
     "codegen/depthwise_shape.py:MOST_VECTORS": RATIO,
+    "codegen/grouped_shape.py:MOST_ALONE_VECTORS": RATIO,
     "codegen/fold.py:ROW_VECTORS": RATIO,
     "codegen/gemm_candidates.py:MOST_VECTORS": EFFORT,
     "codegen/kernel_cost.py:WORD_BYTES": WIDTH,

@@ -95,9 +95,21 @@ def _run(p: Instruction) -> int:
 
 
 def has_long_rows(p: Instruction) -> bool:
-    """Whether rows are more than a few elements, before a transpose and behind it."""
-    solid = [[n for n in s.dims if n > 1] for s in (p.operands[0].shape, p.shape)]
-    return all(dims and dims[-1] > FEW_IN_ROW for dims in solid)
+    """Whether rows are more than a few elements, before a transpose and behind it. Dimensions that
+    stay side by side are one."""
+    dims = p.operands[0].shape.dims
+    order = [d for d in p.attrs.dimensions if dims[d] > 1]
+    rank = {d: k for k, d in enumerate(sorted(order))}
+    sizes: list[int] = []
+    ends: list[int] = []
+    for d in order:
+        if ends and rank[d] == ends[-1] + 1:
+            sizes[-1] *= dims[d]
+            ends[-1] = rank[d]
+        else:
+            sizes.append(dims[d])
+            ends.append(rank[d])
+    return bool(sizes) and min(sizes[-1], sizes[ends.index(max(ends))]) > FEW_IN_ROW
 
 
 def is_view(i: Instruction, costs: Costs, cached_bytes: int) -> bool:

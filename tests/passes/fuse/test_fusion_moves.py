@@ -143,3 +143,20 @@ def test_what_is_spread_in_lanes_is_computed_for_the_lanes_between_too(across: b
     text = SPREAD.format(n=n, m=m, rows=rows, columns=columns, padding=padding)
     assert (decision(text, "t") is None) == across
     assert decision(text, "p") is None
+
+
+BETWEEN = """HloModule m
+ENTRY e {{
+  x = f32[{n},1,{features}] parameter(0)
+  y = f32[{n},1,{features}] parameter(1)
+  c = f32[{n},2,{features}] concatenate(x, y), dimensions={{1}}
+  ROOT t = f32[{features},{n},2] transpose(c), dimensions={{2,0,1}}
+}}"""
+
+
+@pytest.mark.parametrize("n,features,is_apart", [(900, 24, True), (900, 3, False), (9, 24, False)])
+def test_parts_that_take_turns_are_joined_before_they_are_turned(
+    n: int, features: int, is_apart: bool
+):
+    # Rows of two elements that stay beside the next two are one long row.
+    assert (decision(BETWEEN.format(n=n, features=features), "c") is not None) == is_apart
