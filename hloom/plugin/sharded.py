@@ -12,7 +12,7 @@ from typing import Any
 from hloom.plugin.inlining import SHARDING, inline_calls, reshape_before
 from hloom.plugin.inspection import name_functions
 
-BROADCAST = "stablehlo.broadcast_in_dim"
+BROADCAST, WHILE = "stablehlo.broadcast_in_dim", "stablehlo.while"
 STANDS_FOR = "hloom.stands_for"
 """The operation of CHLO in whose place another one is, which Shardy passes shardings through."""
 
@@ -53,6 +53,10 @@ def propagated(code: bytes) -> bytes:
         PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(module.operation)
         for op in [op for op in walked(module.operation) if STANDS_FOR in op.attributes]:
             _as_it_was(op)
+        for op in [op for op in walked(module.operation) if op.name == WHILE]:
+            # Nobody but Shardy says it of a loop: the partitioner may choose what is less.
+            if SHARDING in op.attributes:
+                del op.attributes[SHARDING]
         calls = [op for op in walked(module.operation) if op.name == "stablehlo.custom_call"]
         name_functions(calls)
         return written(module)

@@ -45,6 +45,15 @@ def case_partitioned_collectives_are_told():
         np.testing.assert_array_equal(np.asarray(f(x)), GRID + 1)
 
 
+def case_partitioned_rows_of_a_loop():
+    """What steps take row by row is exchanged once, where each of them would have to ask for it."""
+    x = spread(GRID, mesh(4), "x")
+    f = jax.jit(lambda x: lax.map(lambda row: row * 2 - 1, x), out_shardings=x.sharding)
+    exe = f.lower(x).compile()
+    assert " all-to-all(" in exe.as_text() and " all-reduce(" not in exe.as_text()
+    np.testing.assert_array_equal(np.asarray(exe(x)), 2 * GRID - 1)
+
+
 def case_partitioned_training_step():
     """Weights and moments in parts: losses are those of one device, and so is the memory."""
     over, rate = mesh(4), 0.1
