@@ -39,7 +39,7 @@ def tilings(p: Product, device: Device, is_thorough: bool) -> list[GemmTiling]:
     if p.row_groups == 1 and p.packing.group == 1 and not p.b_panels:
         if (
             p.b_lanes == "k"
-            and p.depths[-1] >= lanes
+            and p.depths[-1] >= lanes * p.b_parts
             and p.rows <= device.costs.along_long_depth_rows
         ):
             candidates.append(along_k_tiling(p, device))

@@ -24,6 +24,7 @@ from hloom.codegen.gemm import ProductFinish
 from hloom.codegen.gemm_pack import Packer
 from hloom.codegen.gemm_tiling import DEEP_ALONG, GemmTiling, share_bytes
 from hloom.codegen.product import Product
+from hloom.codegen.row_products import multiply_add
 from hloom.codegen.tile import KernelEmitter
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import S32
@@ -48,6 +49,9 @@ class SkinnyWriter(ProductFinish):
         tile = GemmTiling("packed", 1, tiling.lanes, tiling.vectors, piece=p.depths[0])
         self.packer = Packer(self.e, p, tile)
         self.tiles = -(-p.columns // tiling.width)
+        is_even = tiling.form == "direct" and tiling.width % p.b_parts == 0
+        self._column_parts = p.b_parts if is_even else 1
+        """How many columns next to each other are in a byte of B."""
 
     def write(self) -> None:
         """The step."""
@@ -87,7 +91,9 @@ class SkinnyWriter(ProductFinish):
     def _direct(self, first: Affine, end: Affine) -> None:
         e, p, tiling, b = self.e, self.p, self.tiling, self.b
         height = tiling.height
-        # Each tile has sums of its own, also of rows that another tile has too.
+        # Each tile has sums of its own, also of rows that another tile has too: those of the first
+        # columns of each byte, then those of the second.
+        parts = self._column_parts
         size = -(-p.rows // height) * height * tiling.width
         total = tiling.panels * size
         # What is being summed, and what it will be joined to.
@@ -101,20 +107,23 @@ class SkinnyWriter(ProductFinish):
             def tile(t: Affine) -> None:
                 n, width = self._column(t)
                 base = t.plus(first.times(-1)).times(size)
-                shape = (height, width)
+                shape = (height, width // parts)
 
                 def rows(m: Affine, skipped: Affine) -> None:
-                    at = e.scalar(base.plus(m.plus(skipped).times(tiling.width)))
-                    acc = b.load(sums[-1], at, shape, (tiling.width, 1))
+                    place = base.plus(m.plus(skipped).times(tiling.width))
                     e.tile = shape
                     row = m.plus(e.indices.lane(0, height, 2))
-                    column = n.plus(e.indices.lane(1, width, 2))
-                    for digit in digits:
-                        left = b.convert(p.a(e, self.batch, row, digit), p.of)
-                        right = b.convert(p.b(e, self.batch, column, digit), p.of)
-                        left, right = b.broadcast(left, (height, 1)), b.broadcast(right, (1, width))
-                        acc = b.dot(acc, left, right)
-                    b.store(sums[-1], at, acc, (tiling.width, 1))
+                    across = e.indices.lane(1, shape[1], 2).times(parts)
+                    for part in range(parts):
+                        at = e.scalar(place.plus(part * shape[1]))
+                        acc = b.load(sums[-1], at, shape, (tiling.width, 1))
+                        column = n.plus(part).plus(across)
+                        for digit in digits:
+                            left = b.convert(p.a(e, self.batch, row, digit), p.of)
+                            right = b.convert(p.b(e, self.batch, column, digit), p.of)
+                            left = b.broadcast(left, (height, 1))
+                            acc = b.dot(acc, left, b.broadcast(right, (1, shape[1])))
+                        b.store(sums[-1], at, acc, (tiling.width, 1))
 
                 self._rows(rows)
 
@@ -192,13 +201,17 @@ class SkinnyWriter(ProductFinish):
         last tile without what the one before it has."""
         e, p, b = self.e, self.p, self.b
         rest = p.columns % self.tiling.width if p.columns > self.tiling.width else 0
-        zero = at
+        zero, parts = at, self._column_parts
 
         def rows(begin: int, size: int, moved: bool = False) -> Callable[[Affine], None]:
             def row(r: Affine) -> None:
-                place = e.scalar(zero.plus(r.times(stride)).plus(begin if moved else 0))
-                shape = (size,) if size > 1 else ()
-                value = b.load(sums, place, shape, (1,) if size > 1 else ())
+                place = e.scalar(zero.plus(r.times(stride)).plus(begin // parts if moved else 0))
+                if parts > 1:
+                    value = b.load(sums, place, (size // parts, parts), (1, width // parts))
+                    value = b.reshape(value, (size,))
+                else:
+                    shape = (size,) if size > 1 else ()
+                    value = b.load(sums, place, shape, (1,) if size > 1 else ())
                 self.finish(value, r, n.plus(begin), 1, size)
 
             return row
@@ -305,7 +318,8 @@ class SkinnyWriter(ProductFinish):
     def _sums(self, m: Affine, n: Affine, width: int, apart: int = 1) -> list[Value]:
         """For each row of a tile the sums of its columns, which are so far `apart`."""
         e, p, b = self.e, self.p, self.b
-        inner = p.depths[-1]
+        parts = p.b_parts if p.depths[-1] % p.b_parts == 0 else 1
+        inner = p.depths[-1] // parts
         lanes = min(max(e.device.compute.vector_bytes // max(p.of.size_bytes, 1), 1), inner)
         outer = prod(p.depths[:-1])
         sums = [b.constant(p.of, 0, (width, lanes)) for _ in range(self.tiling.height)]
@@ -317,18 +331,14 @@ class SkinnyWriter(ProductFinish):
         def step(o: Affine, k: Affine, deep: int, totals: Sequence[Value]) -> list[Value]:
             e.tile = (width, deep)
             column = n.plus(e.indices.lane(0, width, 2).times(apart))
-            along = k.plus(e.indices.lane(1, deep, 2))
-            digits = [*e.indices.digits(o, p.depths[:-1]), along]
-            right = b.convert(p.b(e, self.batch, column, digits), p.of)
-            right = b.broadcast(right, e.tile)
-            new_totals = []
-            for r, total in enumerate(totals):
-                left = b.convert(p.a(e, self.batch, m.plus(r), digits), p.of)
-                left = b.broadcast(left, e.tile)
-                if total.dtype.is_floating:
-                    new_totals.append(b.fma(left, right, total))
-                else:
-                    new_totals.append(b.binary("add", total, b.binary("multiply", left, right)))
+            along = k.plus(e.indices.lane(1, deep, 2)).times(parts)
+            new_totals = list(totals)
+            for part in range(parts):
+                digits = [*e.indices.digits(o, p.depths[:-1]), along.plus(part)]
+                right = b.convert(p.b(e, self.batch, column, digits), p.of)
+                for r, total in enumerate(new_totals):
+                    left = b.convert(p.a(e, self.batch, m.plus(r), digits), p.of)
+                    new_totals[r] = multiply_add(e, left, right, total)
             return new_totals
 
         full, chain = inner - inner % lanes, chain_of(inner // lanes, run=run)

@@ -121,7 +121,7 @@ class GemmTiling:
             return packed_tiling(p, lanes, device)
         if p.packing.group > 1 and p.rows > costs.grouped_rows // p.packing.group:
             return packed_tiling(p, lanes, device)
-        if p.row_groups == 1 and p.b_lanes == "k" and p.depths[-1] >= lanes:
+        if p.row_groups == 1 and p.b_lanes == "k" and p.depths[-1] >= lanes * p.b_parts:
             is_long = p.depths[-1] >= LONG_K
             if p.rows <= (costs.along_long_depth_rows if is_long else costs.along_depth_rows):
                 return along_k_tiling(p, device)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hloom.analysis.panels import Panels, panels_behind
 from hloom.codegen.affine import ZERO, Affine, linear
+from hloom.codegen.byte_parts import byte_parts, splits_units
 from hloom.codegen.elements import Elements, Index, is_simple, strides_of
 from hloom.codegen.packing import BIAS, WIDE, Packing, exact_source, packing_of
 from hloom.codegen.row_products import accumulator_type
@@ -73,6 +74,8 @@ class Product:
     a_lanes: str
     b_lanes: str
     direct_a: Direct | None = None
+    b_parts: int = 1
+    """How many neighbours along what the memory of B runs are in a byte of it."""
     a_merged: int = 1
     row_groups: int = 1
     packing: Packing = WIDE
@@ -182,6 +185,7 @@ def dot_product(
         left.lanes(leaves, "m"),
         "n" if panels else right.lanes(leaves, "n"),
         left.direct(batches, packing, of) if left.array in leaves else None,
+        1 if panels else right.parts(leaves),
         packing=packing,
         b_array=right.array if not batches else None,
         b_dims=(right.contracted, right.free),
@@ -256,6 +260,12 @@ class _Side:
             return "k"
         return free if fastest(self.array, leaves) == self.free else "k"
 
+    def parts(self, leaves: set[Instruction]) -> int:
+        """How many neighbours along what the memory runs are in a byte of it."""
+        along = self.contracted if self.lanes(leaves, "n") == "k" else self.free
+        parts = byte_parts(self.array, along, leaves)
+        return parts if self.array.shape.dims[along] % parts == 0 else 1
+
     def direct(self, sizes: list[int], packing: Packing, of: DType) -> Direct | None:
         """How rows are read where they stand; None if they must be packed."""
         strides = strides_of(self.array.shape)
@@ -314,7 +324,11 @@ def joined_dims(x: Instruction, d: int, leaves: set[Instruction]) -> tuple[int, 
     if joined != size or len(digits) < 2 or inner in leaves:
         return (size,)
     last = max([n for n in range(first, end) if dims[n] > 1])
-    return digits if fastest(inner, leaves) == last else (size,)
+    if fastest(inner, leaves) != last:
+        return (size,)
+    if splits_units(inner) and last == inner.shape.rank - 1:  # bytes follow each other
+        digits = (*digits[:-2], digits[-2] * digits[-1])
+    return digits
 
 
 def is_canonical_dot(i: Instruction) -> bool:

@@ -214,8 +214,13 @@ def _fill_integers(
     if range_.bits:
         _fill(out, lambda n: rng.integers(least, most, n, endpoint=True, dtype=via), via)
         return
-    low = int(max(least, -8 if range_.low is None else range_.low))
-    high = int(min(most, max(low, 8) if range_.high is None else range_.high))
+    wanted_low, wanted_high = range_.low, range_.high
+    if wanted_low is not None and wanted_high is not None and -1 < wanted_low < 0 < wanted_high < 1:
+        # What keeps the sums of a product small is said of floats: weights that are integers, and
+        # are converted, would all be 0.
+        wanted_low = wanted_high = None
+    low = int(max(least, -8 if wanted_low is None else wanted_low))
+    high = int(min(most, max(low, 8) if wanted_high is None else wanted_high))
     high = max(low, high)
     if range_.distinct and out.size <= high - low + 1:
         values = (rng.permutation(high - low + 1)[: out.size] + low).reshape(out.shape)

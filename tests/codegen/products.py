@@ -33,6 +33,12 @@ def _distinct(dtype: np.dtype, dims: tuple[int, ...], seed: int) -> np.ndarray:
         return (order % 101 + low).astype(dtype).reshape(dims)
     if dtype.kind == "b":
         return (order % 3 == 0).reshape(dims)
+    if dtype.name.endswith(("int2", "int4")):
+        count = 1 << int(dtype.name[-1])
+        low = 0 if dtype.name[0] == "u" else -count // 2
+        return (order % count + low).astype(np.int8).astype(dtype).reshape(dims)
+    if dtype.name == "float4_e2m1fn":
+        return (order % 16).astype(np.uint8).view(dtype).reshape(dims)
     values = (order + 0.5) / size * 2 - 1
     if dtype.kind == "c":
         values = values + 1j * values[::-1]
@@ -51,6 +57,7 @@ def agrees(text: str, of: str, isa: str = "") -> None:
     found = np.asarray(run(*arguments))
     wanted = np.asarray(hloom.evaluate(module, *arguments).array)
     assert found.shape == wanted.shape
+    assert not wanted.size or np.any(wanted)
     assert found.dtype == wanted.dtype
     if of not in TOLERANCE:
         np.testing.assert_array_equal(found, wanted)

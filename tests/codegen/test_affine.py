@@ -129,3 +129,18 @@ def test_steps() -> None:
     assert Affine(8).step == 8
     assert indices.quotient(first.times(12).plus(8), 4).step == 1
     assert indices.quotient(first.times(24).plus(8), 4).step == 2
+
+
+def test_rows_of_a_group_have_one_quotient() -> None:
+    """In steps of 8 the numbers after the first are in the same group of 32."""
+    indices = Indices()
+    k = Affine(0, ((Symbol(1000, 0, 504, step=8), 1),))
+    quotients = {indices.quotient(k.plus(j), 32) for j in range(8)}
+    assert len(quotients) == 1
+    rests = [indices.remainder(k.plus(j), 32) for j in range(8)]
+    assert [x.plus(rests[0].times(-1)) for x in rests] == [Affine(j) for j in range(8)]
+    symbol = k.terms[0][0]
+    for number, j in itertools.product(range(0, 505, 8), range(8)):
+        assert value_of(indices.quotient(k.plus(j), 32), {symbol: number}) == (number + j) // 32
+        assert value_of(rests[j], {symbol: number}) == (number + j) % 32
+    assert len({indices.quotient(k.plus(j), 32) for j in range(9)}) == 2

@@ -181,3 +181,14 @@ ENTRY e {
 """)
     x, variance = random_arguments(module, 0)
     assert (variance.array > 0).all() and (x.array < 0).any()
+
+
+@pytest.mark.parametrize("weights", ["s4", "u4", "s8", "s32"])
+def test_weights_that_are_integers_are_not_all_zero(weights):
+    body = f"""
+x = f32[1,64] parameter(0)
+w = {weights}[64,8] parameter(1)
+c = f32[64,8] convert(w)
+ROOT y = f32[1,8] dot(x, c), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"""
+    for _, w in draws(body, 3):
+        assert len(np.unique(w.array.astype(np.int32))) > 4

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.emit import Emit
+from hloom.codegen.llvm.four_bits import floats_of_codes
 from hloom.codegen.llvm.values import BITS, V, float_bits
 from hloom.types.dtype import DType
 
@@ -28,6 +29,8 @@ def widened(e: Emit, bits: V, dtype: DType) -> V:
     _check(dtype)
     if dtype.name == "f16" and e.machine.has_f16_convert:
         return e.fpext(e.bitcast(bits, "f16"), "f32")
+    if (known := floats_of_codes(e, bits, dtype)) is not None:
+        return known
     code = e.zext(bits, "i32")
     if dtype.name == "bf16":
         return e.bitcast(e.shl(code, _word(e, code, 16)), "f32")

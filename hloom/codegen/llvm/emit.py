@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from hloom.base.diagnostics import HloError
-from hloom.codegen.llvm.arithmetic import Arithmetic, deepest, suffix
+from hloom.codegen.llvm.arithmetic import deepest, suffix
+from hloom.codegen.llvm.codes import KnownCodes
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.values import BITS, INTEGER_OF_BITS, V, constant, type_text
 from hloom.types.dtype import DType
@@ -26,7 +27,7 @@ def _mask_text(mask: tuple[int, ...]) -> str:
     return f"<{len(mask)} x i32> {f'<{picked}>' if any(mask) else 'zeroinitializer'}"
 
 
-class Emit(Arithmetic):
+class Emit(KnownCodes):
     """One LLVM function while it is written.
 
     `e = Emit("name", machine, [("ptr", "args"), ("i64", "begin")])`, then `e.args[0]` and the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hloom.codegen.llvm.convert import float_to_integer, high_half, narrowed, widened
+from hloom.codegen.llvm.four_bits import floats_of_codes
 from hloom.codegen.llvm.lower_state import (
     KernelLowering,
     Rows,
@@ -37,6 +38,10 @@ def convert_row(low: KernelLowering, x: V, source: DType, target: DType) -> V:
     """A row of one real type as another."""
     if source is target:
         return x
+    if target.is_floating and target.bits <= 32 and not source.is_floating:
+        known = floats_of_codes(low.e, x, source)
+        if known is not None:
+            return low.each(lambda part: _held(low, part, source, target), known)
     return low.each(lambda part: _converted(low, part, source, target), x)
 
 
@@ -75,15 +80,23 @@ def _from_integer(low: KernelLowering, x: V, source: DType, target: DType) -> V:
     exact = BITS[x.kind] == 32 and source.bits < 32
     kind = "f32" if exact or target.bits == 32 else "f64"
     result = e.sitofp(x, kind) if signed else e.uitofp(x, kind)
-    if target.bits < 32:
-        digits = source.bits - source.is_signed_int
-        if target.bits == 16 and digits <= target.mantissa_bits + 1:
-            # Held exactly: weights of 8 bits and less.
-            if target.name == "bf16" and result.value is None:
-                e.narrow[result.name] = (target, high_half(e, e.bits(result)))
-            return result
-        return rounded_through(e, result, target)
-    return e.fpext(result, "f64") if target.bits == 64 else result
+    if target.bits <= 32:
+        return _held(low, result, source, target)
+    return e.fpext(result, "f64")
+
+
+def _held(low: KernelLowering, x: V, source: DType, target: DType) -> V:
+    """An integer as f32, as a float of a type no wider."""
+    e = low.e
+    if target.bits == 32:
+        return x
+    digits = source.bits - source.is_signed_int
+    if target.bits != 16 or digits > target.mantissa_bits + 1:
+        return rounded_through(e, x, target)
+    # Held exactly: weights of 8 bits and less.
+    if target.name == "bf16" and x.value is None:
+        e.narrow[x.name] = (target, high_half(e, e.bits(x)))
+    return x
 
 
 def bitcast_row(low: KernelLowering, x: V, source: DType, target: DType) -> V:

@@ -280,8 +280,7 @@ def wrapped(e: Emit, x: V, dtype: DType) -> V:
         return x
     if not dtype.is_signed_int:
         return e.and_(x, e.like(x, (1 << dtype.bits) - 1))
-    by = e.like(x, 8 - dtype.bits)
-    return e.ashr(e.shl(x, by), by)
+    return e.sign_extended(x, dtype.bits)
 
 
 def raw(e: Emit, x: V, dtype: DType) -> V:
