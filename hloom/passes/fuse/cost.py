@@ -24,6 +24,8 @@ FEW_IN_ROW = 12
 """Results of short rows are computed an element of each row at a time, and put in turn."""
 MOST_LOOKED_AT = 32
 """Values that a concatenation is made of, in search of a transpose."""
+FEW_ROWS = 6
+"""How many rows a tile has that reads the other operand where it stands."""
 LEAST_PACKED = 32
 """A product with as many rows, columns and terms packs its operands."""
 
@@ -211,15 +213,53 @@ def prologue_limit(anchor: Instruction, side: int, costs: Costs, most_blocks: fl
     """
     if anchor.opcode == "convolution":
         return 2.0 if has_window(anchor) else 8.0
-    a, left, right = anchor.attrs, anchor.operands[0].shape, anchor.operands[1].shape
-    depth = prod(left.dims[d] for d in a.lhs_contracting_dims)
-    batch = prod(left.dims[d] for d in a.lhs_batch_dims)
-    free = [max(1, s.size // (depth * batch)) for s in (left, right)]
+    depth, free = _extents(anchor)
     if min(*free, depth) >= LEAST_PACKED:
         again = min(most_blocks, free[1 - side] / BLOCK_LINES) - 1.0
         kept_ns = 2 * costs.byte_ns * anchor.operands[side].shape.dtype.size_bytes
         return max(4.0, min(60.0, kept_ns / (costs.operation_ns * max(again, 0.01))))
-    return 4.0 if free[side] >= free[1 - side] else 1.0
+    if free[side] < free[1 - side]:
+        return 1.0
+    # It is read once for each tile of rows of the other: once, where there are few.
+    return 60.0 if free[1 - side] <= FEW_ROWS else 4.0
+
+
+def has_few_rows(dot: Instruction) -> bool:
+    """Whether one operand of a dot is read once, where it stands, by few rows of the other."""
+    return min(_extents(dot)[1]) <= FEW_ROWS
+
+
+def meets_other_order(
+    p: Instruction, anchor: Instruction, members: Collection[Instruction]
+) -> bool:
+    """Whether what follows from a transpose meets an array as large that is none, on the way to a
+    dot that computes its operand once, where it reads it: vectors go along one order."""
+    if anchor.opcode != "dot" or not has_few_rows(anchor):
+        return False
+    pending, seen = [p], {p}
+    while pending:
+        for u in pending.pop().users:
+            if u is anchor or u not in members or u in seen:
+                continue
+            seen.add(u)
+            pending.append(u)
+            if any(x not in seen and _is_read_along(x, p) for x in u.operands):
+                return True
+    return False
+
+
+def _is_read_along(x: Instruction, p: Instruction) -> bool:
+    """Whether a value beside `p` is as large, and memory's order matters to who reads it."""
+    is_large = x.shape.size * 2 >= p.shape.size
+    return is_large and x.opcode not in ("broadcast", "iota") and x.opcode != p.opcode
+
+
+def _extents(dot: Instruction) -> tuple[int, list[int]]:
+    """How many elements a dot contracts, and how many rows and columns it has."""
+    a, left, right = dot.attrs, dot.operands[0].shape, dot.operands[1].shape
+    depth = prod(left.dims[d] for d in a.lhs_contracting_dims)
+    batch = prod(left.dims[d] for d in a.lhs_batch_dims)
+    return depth, [max(1, s.size // (depth * batch)) for s in (left, right)]
 
 
 @dataclass

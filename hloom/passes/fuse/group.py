@@ -242,6 +242,8 @@ class FusionGroup:
             anchor = self.form.anchor
             if anchor is not None and self.form.prologue.get(p) == 0 and cost.has_window(anchor):
                 return "a window reads its elements again and again"
+            if anchor is not None and cost.meets_other_order(p, anchor, self.members):
+                return "a dot reads other arrays beside it in their own order"
             return None
         for x in self.form.members:
             if x.opcode == "transpose" and x.attrs != p.attrs and cost.moves_minor(x):

@@ -99,6 +99,38 @@ def test_what_only_repeats_does_not_fill_a_kernel():
     assert module.entry.root.operands == (module.entry.parameters[0],)
 
 
+@pytest.mark.parametrize(("rows", "is_fused"), [(1, True), (6, True), (7, False)])
+def test_few_rows_have_an_operand_computed_where_it_is_read(rows: int, is_fused: bool):
+    module = parse_module(f"""HloModule m
+ENTRY e {{
+  x = f32[{rows},512] parameter(0)
+  w = f32[512,1024] parameter(1)
+  c = f32[512,1024] cosine(w)
+  ROOT d = f32[{rows},1024] dot(x, c), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}""")
+    (decision,) = [d for d in fusion_decisions(module) if d.producer.name == "c"]
+    assert (decision.reason is None) == is_fused
+
+
+@pytest.mark.parametrize(("beside", "is_fused"), [("w", False), ("b", True)])
+def test_few_rows_do_not_read_an_operand_in_two_orders(beside: str, is_fused: bool):
+    """Vectors go along one of them; the other is turned in tiles by a kernel of its own."""
+    module = parse_module(f"""HloModule m
+ENTRY e {{
+  x = f32[1,2048] parameter(0)
+  w = f32[2048,2048] parameter(1)
+  s = f32[2048] parameter(2)
+  b = f32[2048,2048] broadcast(s), dimensions={{0}}
+  t = f32[2048,2048] transpose(w), dimensions={{1,0}}
+  c = f32[2048,2048] cosine(t)
+  a = f32[2048,2048] add(c, {beside})
+  ROOT d = f32[1,2048] dot(x, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}""")
+    (decision,) = [d for d in fusion_decisions(module) if d.producer.name == "t"]
+    into_dot = decision.reason is None and decision.consumer.name == "d"
+    assert into_dot == is_fused
+
+
 def product_of_chain(links: int) -> str:
     """A product that reads the end of a chain; every link reads both values of the one before."""
     text = (
