@@ -309,8 +309,8 @@ class Indices:
 
 
 def _steps_and_lanes(x: Affine, by: int) -> tuple[Affine, Affine]:
-    """`x` as multiples of a divisor of `by`, and lanes and a number below that divisor, which change
-    no quotient and are only added to the remainder; none where it cannot be cut so."""
+    """`x` as multiples of a divisor of `by`, and lanes and a number below that divisor, which
+    change no quotient and are only added to the remainder; none where it cannot be cut so."""
     scalars = tuple([t for t in x.terms if not t[0].axes])
     if not scalars or (len(scalars) == len(x.terms) and not x.const):
         return x, ZERO

@@ -118,11 +118,7 @@ class SkinnyWriter(ProductFinish):
                         at = e.scalar(place.plus(part * shape[1]))
                         acc = b.load(sums[-1], at, shape, (tiling.width, 1))
                         column = n.plus(part).plus(across)
-                        for digit in digits:
-                            left = b.convert(p.a(e, self.batch, row, digit), p.of)
-                            right = b.convert(p.b(e, self.batch, column, digit), p.of)
-                            left = b.broadcast(left, (height, 1))
-                            acc = b.dot(acc, left, b.broadcast(right, (1, shape[1])))
+                        acc = self._added(acc, row, column, digits)
                         b.store(sums[-1], at, acc, (tiling.width, 1))
 
                 self._rows(rows)
@@ -150,6 +146,18 @@ class SkinnyWriter(ProductFinish):
             self._rows(rows)
 
         self.packer.each(first, end, 1, finish)
+
+    def _added(
+        self, acc: Value, row: Affine, column: Affine, digits: Sequence[Sequence[Affine]]
+    ) -> Value:
+        """A tile of sums and products of its rows and columns at some places of K."""
+        e, p, b = self.e, self.p, self.b
+        for digit in digits:
+            left = b.convert(p.a(e, self.batch, row, digit), p.of)
+            right = b.convert(p.b(e, self.batch, column, digit), p.of)
+            left = b.broadcast(left, (acc.shape[0], 1))
+            acc = b.dot(acc, left, b.broadcast(right, (1, acc.shape[1])))
+        return acc
 
     def _clear(self, sums: Value, count: int) -> None:
         """Begin sums that lie in memory."""

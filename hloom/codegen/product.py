@@ -166,7 +166,6 @@ def dot_product(
     panels = right.panels(leaves, packing.group, packing.b or of)
     if panels and depth % packing.step:  # there are no zeros behind them
         packing = packing_of(left.array, right.array, of, leaves, device)
-
     digits = _contracted_digits((left, right), packing.group, leaves)
 
     def index(e: Elements, b: Affine, m: Affine, n: Affine) -> Index:

@@ -98,7 +98,8 @@ def test_parts_of_bytes_are_seen_through_what_keeps_neighbours():
     assert parts_of(READ + "  ROOT r = s4[6,8] reshape(b)", 1) == 2
     assert parts_of(READ + "  ROOT r = s4[6,8] reshape(b)", 0) == 1
     one_more = "  r = s4[2,3,8] reshape(b)\n  c = f32[2,3,8] convert(r)\n"
-    assert parts_of(READ + one_more + "  ROOT t = f32[8,2,3] transpose(c), dimensions={2,0,1}", 0) == 2
+    turned = READ + one_more + "  ROOT t = f32[8,2,3] transpose(c), dimensions={2,0,1}"
+    assert parts_of(turned, 0) == 2
     assert parts_of("  w = s32[6] parameter(0)\n  ROOT b = s4[6,8] bitcast-convert(w)", 1) == 8
     assert parts_of("  w = s4[6,8] parameter(0)\n  ROOT c = s8[6,8] convert(w)", 1) == 1
     assert parts_of("  w = s32[6] parameter(0)\n  ROOT b = s8[6,4] bitcast-convert(w)", 1) == 1

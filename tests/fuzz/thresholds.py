@@ -180,6 +180,7 @@ _SIZES: dict[str, dict[str, str]] = {
         "MOST_RESULTS": "elements",
     },
     "passes.fuse.cost": {
+        "FEW_ROWS": "dimension",
         "BLOCK_LINES": "dimension",
         "FEW_IN_ROW": "dimension",
         "LEAST_PACKED": "dimension",

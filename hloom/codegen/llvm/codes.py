@@ -1,8 +1,8 @@
 """Which bits of which bytes the lowest bits of others are.
 
 Elements below a byte are moved down, cut out and their sign extended, each a step on whole bytes
-that machines have no instruction for. Who makes another type of them needs none of that, if it knows
-where in memory's bytes the bits are.
+that machines have no instruction for. Who makes another type of them needs none of that, if it
+knows where in memory's bytes the bits are.
 """
 
 from __future__ import annotations

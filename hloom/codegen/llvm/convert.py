@@ -68,8 +68,8 @@ def widened(e: Emit, bits: V, dtype: DType) -> V:
 
 
 def _is_like_half(e: Emit, bits: V, dtype: DType) -> bool:
-    """Whether f16 has all values of a type of a byte, but for a power of two, and the machine widens
-    vectors of f16; the largest exponent of f16 is for what is not finite."""
+    """Whether f16 has all values of a type of a byte, but for a power of two, and the machine
+    widens vectors of f16; the largest exponent of f16 is for what is not finite."""
     fits = dtype.exponent_bits < _HALF_EXPONENT_BITS or dtype.has_infinity
     return dtype.bits == 8 and fits and bits.lanes > 1 and e.machine.has_f16_convert
 

@@ -13,8 +13,8 @@ from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.values import BITS, V
 from hloom.types.dtype import DType
 
-LANES = 16
-"""Of a register of f32: as many as an index of four bits tells apart."""
+CODES = 16
+"""As many as an index of four bits tells apart: lanes of the register that is asked."""
 MOST_BITS = 4
 
 
@@ -24,7 +24,7 @@ def floats_of_codes(e: Emit, codes: V, dtype: DType) -> V | None:
     bits = dtype.bits
     if codes.kind != "i8" or codes.lanes < 2 or codes.value is not None or bits > MOST_BITS:
         return None
-    is_table = e.machine.has_avx512 and codes.lanes % LANES == 0
+    is_table = e.machine.has_avx512 and codes.lanes % CODES == 0
     if not is_table and dtype.is_floating:
         return None
     held, by = e.code(codes, bits)
@@ -32,17 +32,17 @@ def floats_of_codes(e: Emit, codes: V, dtype: DType) -> V | None:
         return _moved(e, e.zext(held, "i32"), by, dtype)
     table = e.vector("f32", _numbers(dtype))
     pieces = []
-    for start in range(0, held.lanes, LANES):
-        code = e.zext(e.slice(held, start, LANES), "i32")
+    for start in range(0, held.lanes, CODES):
+        code = e.zext(e.slice(held, start, CODES), "i32")
         at = e.lshr(code, e.like(code, by))
         text = f"call {table.type} @llvm.x86.avx512.permvar.sf.512({table.typed}, {at.typed})"
-        pieces.append(e.pure(text, "f32", LANES, at.depth))
+        pieces.append(e.pure(text, "f32", CODES, at.depth))
     return e.concat(pieces)
 
 
 def _numbers(dtype: DType) -> list[float]:
     """What each number of four bits is whose lowest are those of the type."""
-    codes = np.arange(LANES) % (1 << dtype.bits)
+    codes = np.arange(CODES) % (1 << dtype.bits)
     if dtype.is_floating:
         return [float(x) for x in codes.astype(np.uint8).view(dtype.numpy)]
     least = 1 << (dtype.bits - 1) if dtype.is_signed_int else 1 << dtype.bits
