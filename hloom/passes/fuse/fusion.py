@@ -45,7 +45,9 @@ class Fusion(Pass):
     operation_ns: float = COSTS.operation_ns
     byte_ns: float = COSTS.byte_ns
     kernel_ns: float = COSTS.kernel_ns
-    """What computing again costs, and what is saved by it."""
+    """What computing again costs, and what is saved by it..."""
+    inline_ns: float = COSTS.inline_ns
+    """... in the body of a loop, by a value that shares a kernel with others."""
     weights: Rates = ()
     """What differs from `WEIGHTS` of the costs, by opcode."""
     row_parallel: int = COSTS.parallel_row
@@ -61,9 +63,10 @@ class Fusion(Pass):
     without: tuple[str, ...] = ()
     """Kinds that are not made: loop, row, column, output, sequence; merge: of several results."""
 
-    def limits(self) -> Limits:
-        """The limits that the options say."""
+    def limits(self, in_loop: bool = False) -> Limits:
+        """The limits that the options say; `in_loop`: in the body of a loop."""
         return Limits(
+            in_loop=in_loop,
             operands=self.max_operands,
             instructions=self.max_instructions,
             anchors=self.anchors,
@@ -78,6 +81,7 @@ class Fusion(Pass):
                 operation_ns=self.operation_ns,
                 byte_ns=self.byte_ns,
                 kernel_ns=self.kernel_ns,
+                inline_ns=self.inline_ns,
                 weights=self.weights,
                 inner_product_flops=self.inner_product_flops,
             ),
@@ -87,7 +91,7 @@ class Fusion(Pass):
 
     def plan(self, c: Computation) -> FusionPlan:
         """What the pass would do to a computation; changes nothing."""
-        plan = planned(c, self.limits())
+        plan = planned(c, self.limits(is_loop_body(c)))
         if self.multi_output and MERGE not in self.without:
             with blamed("fusion", MERGE):
                 merged(plan, is_loop_body(c))

@@ -69,7 +69,14 @@ class Limits:
     writes a kernel."""
     without: frozenset[str] = frozenset()
     """Kinds of fusions that are not made."""
+    in_loop: bool = False
+    """Whether it is the body of a loop, whose small kernels are written in line."""
     costs: Costs = COSTS
+
+    def start_ns(self, p: Instruction) -> float:
+        """What it takes to start a kernel of its own for a value."""
+        is_inline = self.in_loop and p.shape.size <= self.sequence_elements
+        return self.costs.inline_ns if is_inline else self.costs.kernel_ns
 
     def full(self, members: Collection[Instruction], more: int = 0) -> bool:
         """Whether a kernel of these and some more has too many instructions."""
@@ -176,7 +183,7 @@ class FusionGroup:
         if kind == OUTPUT and p in form.prologue:
             return self._prologue_refusal(p, w, limits)
         evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
-        saved_ns = limits.costs.kernel_ns + 2 * limits.costs.byte_ns * top_bytes(p.shape)
+        saved_ns = limits.start_ns(p) + 2 * limits.costs.byte_ns * top_bytes(p.shape)
         if p.opcode == "concatenate":
             asked = evaluations * len(p.operands) * limits.costs.weight("gather")
             is_dear = asked * limits.costs.operation_ns > saved_ns

@@ -176,6 +176,7 @@ def fusion_for(device: Device | None, without: tuple[str, ...]) -> Fusion:
         operation_ns=costs.operation_ns,
         byte_ns=costs.byte_ns,
         kernel_ns=costs.kernel_ns,
+        inline_ns=costs.inline_ns,
         weights=costs.weights,
         row_parallel=costs.parallel_row,
         inner_product_flops=costs.inner_product_flops,

@@ -160,3 +160,23 @@ def test_parts_that_take_turns_are_joined_before_they_are_turned(
 ):
     # Rows of two elements that stay beside the next two are one long row.
     assert (decision(BETWEEN.format(n=n, features=features), "c") is not None) == is_apart
+
+
+SPREAD_IN_LOOP = """HloModule m
+body {
+  x = f32[1024] parameter(0)
+  h = f32[512] slice(x), slice={[0:512]}
+  z = f32[] constant(0)
+  t = f32[512] tanh(h)
+  p = f32[1024] pad(t, z), padding=0_1_1
+  ROOT r = f32[1024] add(p, x)
+}
+condition { y = f32[1024] parameter(0) ROOT s = pred[] constant(true) }
+ENTRY e { w = f32[1024] parameter(0) ROOT l = f32[1024] while(w), condition=condition, body=body }
+"""
+
+
+def test_small_kernels_start_at_once_in_loops():
+    assert decision(SPREAD_IN_LOOP, "t") is not None
+    entry = SPREAD_IN_LOOP.replace("body {", "ENTRY body {").split("condition {")[0]
+    assert decision(entry, "t") is None
