@@ -75,8 +75,8 @@ class Limits:
 
     def start_ns(self, p: Instruction) -> float:
         """What it takes to start a kernel of its own for a value."""
-        is_inline = self.in_loop and p.shape.size <= self.sequence_elements
-        return self.costs.inline_ns if is_inline else self.costs.kernel_ns
+        inline = self.in_loop and p.shape.size <= self.sequence_elements
+        return self.costs.inline_ns if inline else self.costs.kernel_ns
 
     def full(self, members: Collection[Instruction], more: int = 0) -> bool:
         """Whether a kernel of these and some more has too many instructions."""
@@ -197,13 +197,12 @@ class FusionGroup:
         return None
 
     def _spreads_lanes(self, p: Instruction) -> bool:
-        """Whether it puts padding between neighbours in a vector: what it reads is less to keep
-        than what it gives, and read under a mask in as many vectors."""
+        """Whether it pads between neighbours in a vector: its operand is less to keep, and read
+        under a mask in as many vectors."""
         if p.opcode != "pad":
             return False
-        space = self.form.space
         return any(
-            width.interior_padding and space.is_lanes((expression,))
+            width.interior_padding and self.form.space.is_lanes((expression,))
             for map_ in self.form.accesses[p]
             for expression, width in zip(map_, p.attrs.padding.dimensions)
         )
