@@ -214,6 +214,7 @@ def rows_from_columns(packer: Packer, scratch: Value, m: Affine, part: Part) -> 
     """Rows along K of an A that is stored along its rows: small squares are turned in registers."""
     p, e, b = packer.p, packer.e, packer.b
     start, high = part.start(p.depths), packer.tiling.height
+    across = next(n for n in (ACROSS, 8, 4, 2, 1) if high % n == 0)
     least = part.length.const if part.length.is_constant else min(DEEP, p.packing.step)
     deep = max(d for d in (DEEP, 8, 4, 2, 1) if d <= least)
     if len(p.depths) > 1:  # a square stays within the last digit
@@ -221,13 +222,13 @@ def rows_from_columns(packer: Packer, scratch: Value, m: Affine, part: Part) -> 
 
     def square(k: Affine) -> None:
         def some(r: Affine) -> None:
-            e.tile = (ACROSS, deep)
-            row = m.plus(r).plus(e.indices.lane(0, ACROSS, 2))
+            e.tile = (across, deep)
+            row = m.plus(r).plus(e.indices.lane(0, across, 2))
             depth = start.plus(k).plus(e.indices.lane(1, deep, 2))
             value = p.packed_a(e, packer.batch, row, e.indices.digits(depth, p.depths))
             at = r.times(packer.a_stride).plus(k)
             b.store(scratch, e.scalar(at), b.broadcast(value, e.tile), (packer.a_stride, 1))
 
-        packer.each(ZERO, constant(high), ACROSS, some)
+        packer.each(ZERO, constant(high), across, some)
 
     packer.each(ZERO, part.length, deep, square)

@@ -20,11 +20,12 @@ PACKED_DEPTH_BYTES = 512
 
 def tiles_of_matrices(p: Product, lanes: int) -> list[tuple[int, int]]:
     """Rows and vectors of tiles that are one or two tiles of the device's matrices high and wide,
-    those first that waste least and load least for each product."""
+    or as high as a product of fewer rows, those first that waste least and load least for each
+    product."""
     costs = {}
-    for down in (2, 1):
+    for height in (2 * TILE_LINES, TILE_LINES) if p.rows >= TILE_LINES else (p.rows,):
         for across in (2, 1):
-            height, width = down * TILE_LINES, across * lanes
+            down, width = -(-height // TILE_LINES), across * lanes
             if height > p.rows or (p.b_panels and p.b_panels.width % width):
                 continue
             area = -(-p.rows // height) * height * -(-p.columns // width) * width

@@ -45,8 +45,10 @@ WIDE = Packing()
 
 
 TILE_LINES = 16
-"""Rows and columns of a tile. With fewer than that of either, and a K that does not fill half of
-one, vectors are faster."""
+"""Rows and columns of a tile. With fewer columns, and a K that does not fill half of one, vectors
+are faster."""
+FEWEST_ROWS, FEWEST_NARROW_ROWS = 7, 4
+"""With fewer rows B is read where it stands, by vectors: as fast as it comes from memory."""
 
 
 def packing_of(
@@ -67,7 +69,8 @@ def packing_of(
         types, (rows, columns, k) = (dtype(first), dtype(second)), sizes
         if sums.name != ("f32" if types[0].is_floating else "s32"):
             continue
-        if min(rows, columns) < TILE_LINES or 2 * k < depth:
+        fewest = FEWEST_NARROW_ROWS if types[0].size_bytes == 1 else FEWEST_ROWS
+        if rows < fewest or columns < TILE_LINES or 2 * k < depth:
             continue
         if holds(types[0], left) and holds(types[1], right):
             return Packing(*types, 4 // types[0].size_bytes, tile_depth=depth)

@@ -1,7 +1,8 @@
 """Tile registers for processors that have none: what AMX's instructions do, as LLVM text.
 
 The code of a kernel for a machine with AMX is what it is elsewhere, but each of those instructions
-is a call of a function here, whose registers are memory of the kernel's own. Products are added in
+is a call of a function here, whose registers are memory of the kernel's own, and behind them how
+many rows each has. Products are added in
 the order of the processor's manual; bf16 ones by plain multiplications in f32.
 """
 
@@ -22,6 +23,10 @@ _MOVE = """
 define internal void @emulated_{name}(ptr %tiles, i8 %t, ptr %p, i64 %stride) noinline {{
   %at = zext i8 %t to i64
   %tile = getelementptr [1024 x i8], ptr %tiles, i64 %at
+  %counts = getelementptr [1024 x i8], ptr %tiles, i64 8
+  %place = getelementptr i8, ptr %counts, i64 %at
+  %byte = load i8, ptr %place
+  %count = zext i8 %byte to i64
   br label %rows
 rows:
   %m = phi i64 [0, %0], [%next, %rows]
@@ -31,7 +36,7 @@ rows:
   %x = load <16 x i32>, ptr {source}, align 1
   store <16 x i32> %x, ptr {target}, align 1
   %next = add i64 %m, 1
-  %more = icmp ult i64 %next, 16
+  %more = icmp ult i64 %next, %count
   br i1 %more, label %rows, label %done
 done:
   ret void
@@ -124,6 +129,10 @@ define internal void @emulated_tilezero(ptr %tiles, i8 %t) {
   ret void
 }
 define internal void @emulated_ldtilecfg(ptr %tiles, ptr %p) {
+  %counts = getelementptr [1024 x i8], ptr %tiles, i64 8
+  %said = getelementptr i8, ptr %p, i64 48
+  %rows = load i64, ptr %said, align 1
+  store i64 %rows, ptr %counts, align 1
   ret void
 }
 define internal void @emulated_tilerelease(ptr %tiles) {
@@ -142,7 +151,7 @@ def emulated(text: str) -> str:
         line = _CALL.sub(r"call void @emulated_\1(ptr %emulated_tiles, ", line)
         lines.append(line.replace("(ptr %emulated_tiles, )", "(ptr %emulated_tiles)"))
         if line == "entry:":
-            lines.append("  %emulated_tiles = alloca [8192 x i8], align 64")
+            lines.append("  %emulated_tiles = alloca [8256 x i8], align 64")
     return "\n".join(lines) + _FUNCTIONS
 
 

@@ -126,7 +126,25 @@ def test_converted_on_the_way() -> None:
     agrees(module((40, 96, 48), "nn", ("s4", "s8", "s32"), "s32"), "s32")
 
 
-@pytest.mark.parametrize("size", [(15, 64, 64), (64, 64, 15), (64, 15, 64)], ids=str)
+@pytest.mark.parametrize(
+    ("rows", "order", "types"),
+    [
+        *covering((7, 8, 12, 15), ORDERS, ("bf16 bf16 f32", "s8 s8 s32")),
+        *[(rows, order, "s8 s8 s32") for rows, order in ((4, "nn"), (5, "nt"), (6, "nn"))],
+    ],
+)
+def test_few_rows_are_a_tile_of_as_many(rows: int, order: str, types: str) -> None:
+    a, b, of = types.split()
+    for depth, columns in ((64, 64), (77, 50)):
+        agrees(module((rows, depth, columns), order, (a, b, of)), of)
+
+
+def test_few_rows_of_weights_that_are_converted() -> None:
+    agrees(module((9, 96, 48), "nn", ("f8e4m3fn", "bf16", "f32"), "f32"), "f32")
+    agrees(module((9, 96, 48), "nn", ("s8", "s4", "s32"), "s32"), "s32")
+
+
+@pytest.mark.parametrize("size", [(6, 64, 64), (64, 64, 15), (64, 15, 64)], ids=str)
 def test_what_fills_no_tile_is_left_to_vectors(size: tuple[int, int, int]) -> None:
     agrees(module(size, "nn", ("bf16", "bf16", "f32")), "f32", tiled=False)
 
@@ -262,3 +280,5 @@ def test_configuration() -> None:
     assert text[32:48] == bytes(16)
     assert text[48:56] == bytes([16]) * 8
     assert text[56:] == bytes(8)
+    fewer = b"".join(word.to_bytes(8, "little", signed=True) for word in configuration(7))
+    assert fewer[48:56] == bytes([7] * 6 + [16, 16]) and fewer[:48] == text[:48]

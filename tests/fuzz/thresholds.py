@@ -122,7 +122,11 @@ _SIZES: dict[str, dict[str, str]] = {
         "LONG_ROW_BYTES": "dimension",
         "PACKED_DEPTH_BYTES": "dimension",
     },
-    "codegen.packing": {"TILE_LINES": "dimension"},
+    "codegen.packing": {
+        "TILE_LINES": "dimension",
+        "FEWEST_ROWS": "dimension",
+        "FEWEST_NARROW_ROWS": "dimension",
+    },
     "codegen.window_rows": {"COMMON_HEIGHT": "dimension"},
     "codegen.gemm_pack": {"SQUARE": "dimension"},
     "codegen.narrow_convolution": {"MOST_WEIGHTS_SHARE": "share", "ROWS_SHARE": "share"},

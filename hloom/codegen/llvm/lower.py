@@ -51,7 +51,7 @@ def lower_function(
     is_tiled = has_tiles(kernel)
     _look_ahead(low, is_tiled)
     if is_tiled:
-        configure(low)
+        configure(low, kernel)
     with _steps(e, kernel.grid, begin, end) as indices:
         for value, index in zip(kernel.body.arguments, indices):
             low.rows[value] = [index]

@@ -10,12 +10,19 @@ from __future__ import annotations
 
 from hloom.codegen.llvm.lower_state import KernelLowering, Rows, storage_of
 from hloom.codegen.llvm.lower_storage import address
-from hloom.codegen.llvm.matrix_tiles import ROW_BYTES, ROWS, MatrixTile, configuration, matrix_tiles
+from hloom.codegen.llvm.matrix_tiles import (
+    LEFT,
+    RIGHT,
+    ROW_BYTES,
+    ROWS,
+    SUMS,
+    MatrixTile,
+    configuration,
+    matrix_tiles,
+)
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Block, Kernel, Op, Value, ops_of
 
-SUMS, LEFT, RIGHT = 0, 4, 6
-"""The first tile register of each."""
 SUM_BYTES = 4
 
 
@@ -29,10 +36,14 @@ def is_tiled(op: Op) -> bool:
     return op.opcode == "dot" and len(op.operands[2].shape) == 3
 
 
-def configure(low: KernelLowering) -> None:
-    """Tells the processor, once for a call of the kernel, what its tile registers hold."""
-    e = low.e
-    e.line(f"call void @llvm.x86.ldtilecfg({e.table(configuration()).typed})")
+def configure(low: KernelLowering, kernel: Kernel) -> None:
+    """Tells the processor, once for a call of the kernel, what its tile registers hold: rows of
+    whole tiles, or all rows of a product of fewer."""
+    e, dots = low.e, [op for op in ops_of(kernel.body) if is_tiled(op)]
+    heights = {min(op.result.shape[0], ROWS) for op in dots}
+    if len(heights) > 1:
+        raise low.refuse(dots[0], f"of tiles of {sorted(heights)} rows in one kernel")
+    e.line(f"call void @llvm.x86.ldtilecfg({e.table(configuration(*heights)).typed})")
 
 
 def release(low: KernelLowering) -> None:
@@ -105,7 +116,7 @@ class Tiles:
         self.height, self.width = op.operands[0].shape
         self.instruction = self._instruction()
         self.across = self.width // ROWS
-        self.down = self.height // ROWS
+        self.down = max(self.height // ROWS, 1)
 
     def _instruction(self) -> MatrixTile:
         acc, a, b = self.op.operands
@@ -113,7 +124,8 @@ class Tiles:
         for t in matrix_tiles(self.low.machine):
             groups, group, columns = b.shape
             if (t.a, t.b, t.sums) == types and (groups * group, a.shape[1]) == (t.depth, t.depth):
-                if self.height in (ROWS, 2 * ROWS) and columns in (ROWS, 2 * ROWS):
+                is_high = self.height in (*range(1, ROWS + 1), 2 * ROWS)
+                if is_high and columns in (ROWS, 2 * ROWS):
                     return t
         raise self.low.refuse(self.op, f"of tiles of {types} is no instruction of this machine")
 
@@ -125,7 +137,7 @@ class Tiles:
     def _sums(self) -> list[tuple[int, int, int]]:
         """Register, row and column of each tile of sums."""
         return [
-            (SUMS + i * self.across + j, i, j) for i in range(self.down) for j in range(self.across)
+            (SUMS[i * self.across + j], i, j) for i in range(self.down) for j in range(self.across)
         ]
 
     @property
@@ -158,13 +170,13 @@ class Tiles:
         base, stride = address(low, *left.operands), left.attrs["strides"][0] * size
         for i in range(self.down):
             place = e.gep(base, i * ROWS * stride)
-            self._call("x86.tileloadd64", LEFT + i, place, e.const("i64", stride))
+            self._call("x86.tileloadd64", LEFT[i], place, e.const("i64", stride))
         base, stride = address(low, *right.operands), right.attrs["strides"][0] * size
         for j in range(self.across):
             place = e.gep(base, j * ROW_BYTES)
-            self._call("x86.tileloadd64", RIGHT + j, place, e.const("i64", stride))
+            self._call("x86.tileloadd64", RIGHT[j], place, e.const("i64", stride))
         for register, i, j in self._sums():
-            self._call(self.instruction.intrinsic, register, LEFT + i, RIGHT + j)
+            self._call(self.instruction.intrinsic, register, LEFT[i], RIGHT[j])
 
     def store(self, base: V, elements: int) -> None:
         """The sums to memory, so many elements from one row to the next."""

@@ -15,6 +15,8 @@ from hloom.codegen.llvm.machine import Machine
 
 ROWS = 16
 ROW_BYTES = 64
+SUMS, LEFT, RIGHT = range(4), range(4, 6), range(6, 8)
+"""The tile registers of each."""
 
 
 class MatrixTile(NamedTuple):
@@ -43,12 +45,13 @@ def matrix_tiles(machine: Machine) -> tuple[MatrixTile, ...]:
     return tuple([tile for feature, tile in _AMX if machine.has(feature)])
 
 
-def configuration() -> list[int]:
-    """What tells the processor that all eight tile registers are whole, as words of 64 bits: the
-    palette, then from byte 16 on the bytes of a row and from byte 48 on the rows of each."""
+def configuration(rows: int = ROWS) -> list[int]:
+    """What tells the processor how many rows the eight tile registers have, those of sums and of
+    the left operand `rows`, as words of 64 bits: the palette, then from byte 16 on the bytes of a
+    row and from byte 48 on the rows of each."""
     text = bytearray(64)
     text[0] = 1
     for register in range(8):
         text[16 + 2 * register] = ROW_BYTES
-        text[48 + register] = ROWS
+        text[48 + register] = ROWS if register in RIGHT else rows
     return [int.from_bytes(text[at : at + 8], "little", signed=True) for at in range(0, 64, 8)]
