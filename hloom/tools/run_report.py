@@ -24,6 +24,9 @@ from hloom.tools.timeline import show_timeline, timeline_data
 SUBNORMAL_HINT = """\
 hint: native code takes subnormal numbers for zero, the interpreter does not; with
 HLOOM_SUBNORMALS=keep both keep them, which shows whether that is why"""
+PRECISION_HINT = """\
+hint: native code computes bf16 and narrower floats in f32 within a kernel and rounds what
+it stores; --allow_excess_precision=false rounds every operation, as the interpreter does"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def show_run(
     if ran.timeline is not None:
         show_timeline(ran.timeline, top)
     if ran.differing is not None:
-        show_differences(ran.differing, top)
+        show_differences(ran.differing, top, ran.exe)
     for written in filter(None, files):
         typer.echo(f"wrote {written}")
 
@@ -201,8 +204,9 @@ def show_steps_of_devices(steps: list[list[Any]], repeats: int, top: int) -> Non
     print_table(rich_table, console())
 
 
-def show_differences(differing: list[Difference], top: int) -> None:
-    """How far each result is from the interpreter's; where there are many, of the worst."""
+def show_differences(differing: list[Difference], top: int, exe: api.Executable) -> None:
+    """How far each result is from the interpreter's; where there are many, of the worst. What by
+    design may be why."""
     rich_table = table(
         "against the interpreter",
         "result",
@@ -236,8 +240,18 @@ def show_differences(differing: list[Difference], top: int) -> None:
     good = typer.style("the same as the interpreter within tolerances", fg="green")
     bad = typer.style(f"{wrong} of {len(differing)} results differ from the interpreter", fg="red")
     typer.echo(bad if wrong else good)
+    if wrong and has_excess_precision(exe):
+        typer.echo(PRECISION_HINT)
     if wrong and os.environ.get("HLOOM_SUBNORMALS") != "keep":
         typer.echo(SUBNORMAL_HINT)
+
+
+def has_excess_precision(exe: api.Executable) -> bool:
+    """Whether floats narrower than f32 may be kept in more digits than the program says."""
+    if is_saved(exe) or not getattr(exe.target, "excess_precision", False):
+        return False
+    shapes = [leaf for i in exe.stages.module.instructions() for leaf in i.shape.leaves()]
+    return any(s.is_array and s.dtype.is_floating and s.dtype.bits < 32 for s in shapes)
 
 
 def is_saved(exe: api.Executable) -> bool:

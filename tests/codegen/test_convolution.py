@@ -177,11 +177,16 @@ GROUPED = {
 }
 
 
+def grouped(case: tuple[str, str, str, str, int], of: str = "f32") -> str:
+    """A convolution of groups, the number of which is the last of a case."""
+    *sizes, groups = case
+    return module(*sizes, NHWC, f", feature_group_count={groups}", of)
+
+
 @pytest.mark.parametrize("of", ["f32", "bf16"])
 @pytest.mark.parametrize("name", GROUPED)
 def test_grouped(name: str, of: str) -> None:
-    lhs, rhs, out, window, groups = GROUPED[name]
-    agrees(module(lhs, rhs, out, window, NHWC, f", feature_group_count={groups}", of), of)
+    agrees(grouped(GROUPED[name], of), of)
 
 
 def test_depthwise_line_and_space() -> None:

@@ -7,7 +7,7 @@ import pytest
 import hloom
 from hloom import api
 from tests.codegen.products import agrees
-from tests.codegen.test_convolution import NHWC, module
+from tests.codegen.test_convolution import grouped, module
 
 # Groups of fewer features than half a vector: several of them side by side.
 SMALL_GROUPS = {
@@ -33,8 +33,7 @@ SMALL_GROUPS = {
 @pytest.mark.parametrize("of", ["f32", "bf16", "f64", "s32"])
 @pytest.mark.parametrize("name", SMALL_GROUPS)
 def test_small_groups(name: str, of: str, isa: str) -> None:
-    lhs, rhs, out, window, groups = SMALL_GROUPS[name]
-    agrees(module(lhs, rhs, out, window, NHWC, f", feature_group_count={groups}", of), of, isa)
+    agrees(grouped(SMALL_GROUPS[name], of), of, isa)
 
 
 SMALL_GROUPS_GRADIENTS = {
@@ -65,8 +64,7 @@ def test_weight_gradients_of_small_groups(name: str, of: str, isa: str) -> None:
 )
 def test_small_groups_share_vectors(name: str) -> None:
     """Where several fit into a vector; the family is chosen and its kernel is proved."""
-    lhs, rhs, out, window, groups = SMALL_GROUPS[name]
-    text = module(lhs, rhs, out, window, NHWC, f", feature_group_count={groups}")
+    text = grouped(SMALL_GROUPS[name])
     chosen = {c.name for c in hloom.compile(text).stages.lowering.families.values()}
     if api.host_device().compute.vector_floats >= 16:
         assert "grouped" in chosen

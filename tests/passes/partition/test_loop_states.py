@@ -9,10 +9,11 @@ from tests.fuzz.partition_programs import check
 from tests.fuzz.partition_sketch import Sketch
 from tests.passes.partition.test_partitioner import cut_and_compared, traffic
 
-LOOP = """test {
+# A counter and two arrays go round.
+STEPS = """test {
   t = (s32[], f32[16,8], f32[16,8]) parameter(0)
   k = s32[] get-tuple-element(t), index=0
-  n = s32[] constant(5)
+  n = s32[] constant(%d)
   ROOT c = pred[] compare(k, n), direction=LT
 }
 body {
@@ -20,10 +21,13 @@ body {
   k = s32[] get-tuple-element(t), index=0
   a = f32[16,8] get-tuple-element(t), index=1
   b = f32[16,8] get-tuple-element(t), index=2
-  p = f32[16,8] tanh(a), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}
-  q = f32[16,8] sine(b)
   one = s32[] constant(1)
   j = s32[] add(k, one)
+"""
+LOOP = (
+    STEPS % 5
+    + """  p = f32[16,8] tanh(a), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+  q = f32[16,8] sine(b)
   ROOT r = (s32[], f32[16,8], f32[16,8]) tuple(j, q, p)
 }
 ENTRY main {
@@ -34,6 +38,7 @@ ENTRY main {
   w = (s32[], f32[16,8], f32[16,8]) while(s), condition=test, body=body
   ROOT v = f32[16,8] get-tuple-element(w), index=1, sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}
 }"""  # noqa: E501  a sharding is one word
+)
 
 
 def test_a_state_is_brought_once_to_what_its_steps_say() -> None:
@@ -53,23 +58,12 @@ def test_a_swapped_state_of_a_random_program() -> None:
     check(41038)
 
 
-ROWS = """test {
-  t = (s32[], f32[16,8], f32[16,8]) parameter(0)
-  k = s32[] get-tuple-element(t), index=0
-  n = s32[] constant(16)
-  ROOT c = pred[] compare(k, n), direction=LT
-}
-body {
-  t = (s32[], f32[16,8], f32[16,8]) parameter(0)
-  k = s32[] get-tuple-element(t), index=0
-  a = f32[16,8] get-tuple-element(t), index=1
-  b = f32[16,8] get-tuple-element(t), index=2
-  zero = s32[] constant(0)
+ROWS = (
+    STEPS % 16
+    + """  zero = s32[] constant(0)
   row = f32[1,8] dynamic-slice(a, k, zero), dynamic_slice_sizes={1,8}
   p = f32[1,8] tanh(row)
   q = f32[16,8] dynamic-update-slice(b, p, k, zero)
-  one = s32[] constant(1)
-  j = s32[] add(k, one)
   ROOT r = (s32[], f32[16,8], f32[16,8]) tuple(j, a, q)
 }
 ENTRY main {
@@ -81,6 +75,7 @@ ENTRY main {
   w = (s32[], f32[16,8], f32[16,8]) while(s), condition=test, body=body
   ROOT v = f32[16,8] get-tuple-element(w), index=2, sharding={devices=[8,1]<=[8]}
 }"""
+)
 
 
 def test_rows_of_steps_are_cut_by_columns_where_rows_were() -> None:
