@@ -18,7 +18,9 @@ from functools import partial
 from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "hloom,cpu")
-os.environ["HLOOM_CACHE"] = "0"  # what an earlier run compiled would be read, and timed as compiling
+os.environ["HLOOM_CACHE"] = (
+    "0"  # what an earlier run compiled would be read, and timed as compiling
+)
 
 import jax
 import jax.numpy as jnp

@@ -87,9 +87,7 @@ def compare(text: str, rounds: int, budget_s: float, inputs: Sequence[Any] = ())
     module = hloom.parse(text)
     inputs = inputs or [x for a in hloom.random_arguments(module) for x in leaves(a)]
     start = time.perf_counter()
-    executable = compile_module(
-        module, options=hloom.Options.from_environment(), cached=False
-    )
+    executable = compile_module(module, options=hloom.Options.from_environment(), cached=False)
     ours = time.perf_counter() - start
     theirs, their_compile = xla_program(text, inputs)
     runs: dict[str, Run] = {"hloom": lambda: executable(*inputs), "xla": theirs}

@@ -6,6 +6,7 @@ import pytest
 
 TEXT = "HloModule m\nENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] %s(x) }"
 
+
 def test_compiling_is_timed_although_it_was_compiled_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
