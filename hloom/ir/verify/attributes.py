@@ -2,7 +2,8 @@
 
 A reader cannot make others, but passes and callers of the API can. An attribute is right when its
 text reads back as itself: so enumerations, windows, groups and all others need no rule of their
-own, and whatever verifies can be printed and parsed. Equal attributes are asked about once.
+own, and whatever verifies can be printed and parsed. Equal ones are asked about once: collectives
+differ by their channels alone.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _FREE = frozenset((Float, LiteralKind, Raw, String))
 def check_attributes(module: Module, options: VerifyOptions) -> Iterator[VerifyError]:
     """Compare each attribute with what its text reads as."""
     seen: set[tuple[str, Any]] = set()
+    right: set[tuple[int, type, Any]] = set()
     for i in module.instructions():
         op = OPS[i.opcode]
         if type(i.attrs) is not op.attrs:
@@ -38,7 +40,12 @@ def check_attributes(module: Module, options: VerifyOptions) -> Iterator[VerifyE
                     value = getattr(i.attrs, field.name)
                     if value is field.default or value is None or field.kind in _FREE:
                         continue
-                    if not _reads_back(field.kind, value):
+                    same = id(field.kind), type(value), value
+                    if same in right:
+                        continue
+                    if _reads_back(field.kind, value):
+                        right.add(same)
+                    else:
                         yield broken(
                             "attribute",
                             f"{field.name}={value!r} is no {field.kind.name}, which looks like "

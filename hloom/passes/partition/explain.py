@@ -15,7 +15,7 @@ from hloom.base.diagnostics import UsageError
 from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.passes.partition.notes import Replicated
-from hloom.passes.partition.shardy_xla import PREPARED
+from hloom.passes.partition.shardy_xla import prepare
 from hloom.passes.partition.spmd_partitioner import (
     count_partitions,
     is_partitionable,
@@ -69,8 +69,7 @@ def explained_partition(module: Module, mesh: MeshAxes | None = None) -> Explain
             "partitions",
             rule="partition",
         )
-    for step in PREPARED:
-        step.run(cut)
+    prepare(cut)
     mesh = mesh or named_mesh(cut)
     run = partition_module(cut, Counter())
     DeadCodeElimination().run(cut)

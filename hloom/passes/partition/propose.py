@@ -21,7 +21,7 @@ from hloom.ir.module import Module
 from hloom.ir.values.mesh import AxisRef
 from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.ir.values.sharding_named import DimensionSharding, NamedSharding
-from hloom.passes.partition.shardy_xla import PREPARED
+from hloom.passes.partition.shardy_xla import prepare
 from hloom.passes.partition.spmd_partitioner import SpmdPartitioner
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
 from hloom.passes.simplify.dce import DeadCodeElimination
@@ -132,7 +132,8 @@ class _Search:
             self.tried += 1
             cut = self._annotated()
             try:
-                for step in (*PREPARED, SpmdPartitioner(), DeadCodeElimination()):
+                prepare(cut)
+                for step in (SpmdPartitioner(), DeadCodeElimination()):
                     step.run(cut)
                 self.known[key] = self.price(cut)
             except UnsupportedError:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
+from itertools import chain
 
 from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.copy import copy_module
@@ -21,8 +23,9 @@ from hloom.passes.partition.loop_state_sharding import received_bytes
 from hloom.passes.partition.open_values import OpenValues
 from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_once
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
-from hloom.passes.sharding.factors import Kind, factors
-from hloom.passes.sharding.nodes import Node, Nodes
+from hloom.passes.sharding.factors import Kind
+from hloom.passes.sharding.nodes import Node
+from hloom.passes.sharding.propagate import Propagation
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation, propagated
 from hloom.rewrite.driver import Trace
 from hloom.types.sizes import data_bytes
@@ -44,12 +47,13 @@ class ShardingRefinement(Pass):
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
-    ) -> PassResult:
+    ) -> RefinementResult:
         if not is_partitionable(module):
-            return PassResult()
-        short, count = _bytes_cut_short(module, propagated(module).nodes), module.instruction_count
+            return RefinementResult()
+        propagation = propagated(module)
+        short, count = _bytes_cut_short(propagation), module.instruction_count
         if not short or (count > FEW_INSTRUCTIONS and short < LEAST_BYTES * count):
-            return PassResult()
+            return RefinementResult(propagation=propagation)
         least = received_bytes(module)
         said = _refined(module) if least else {}
         for i, sharding in said.items():
@@ -58,28 +62,32 @@ class ShardingRefinement(Pass):
             for i in said:
                 i.sharding = None
             said = {}
-        return PassResult.of(Counter({"refined": len(said)} if said else {}))
+        if said:
+            return RefinementResult(True, Counter({"refined": len(said)}))
+        return RefinementResult(propagation=propagation)
 
 
-def _bytes_cut_short(module: Module, nodes: Nodes) -> int:
+@dataclass
+class RefinementResult(PassResult):
+    """What refinement did, and where that is nothing what it knows of the module."""
+
+    propagation: Propagation | None = None
+
+
+def _bytes_cut_short(propagation: Propagation) -> int:
     """The bytes of whole arrays whose elements move along a cut dimension to a value that is not
     cut along that axis, and of which the program says nothing."""
     total = 0
-    for c in nodes.flow.computations:
-        for i in c.instructions:
-            table = factors(i) if i.sharding is None and i.shape.is_array else None
-            if table is None:
-                continue
-            result = nodes.of(i)
-            moved = {
-                k
-                for numbers in table.results[0]
-                for k in numbers
-                if table.factors[k].kind == Kind.PERMUTE
-            }
-            for x, dims in zip(i.operands, table.operands, strict=True):
-                if moved and x.shape.is_array and _leaves_axes(nodes.of(x), dims, moved, result):
-                    total += data_bytes(x.shape)
+    for step in propagation.all_steps:
+        i, table = step.at, step.table
+        if i.sharding is not None or not i.shape.is_array:
+            continue
+        permuted = {k for k, f in enumerate(table.factors) if f.kind == Kind.PERMUTE}
+        moved = permuted.intersection(chain(*table.results[0]))
+        result = step.nodes[len(table.operands)]
+        for x, node, dims in zip(i.operands, step.nodes, table.operands) if moved else ():
+            if x.shape.is_array and _leaves_axes(node, dims, moved, result):
+                total += data_bytes(x.shape)
     return total
 
 

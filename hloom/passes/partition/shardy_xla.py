@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+from hloom.base.faults import blamed
 from hloom.ir.module import Module
 from hloom.ir.values.sharding_sdy import MESHES
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.normalize.pad_trimmer import PadTrimmer
 from hloom.passes.partition.loop_state_sharding import LoopStateSharding
-from hloom.passes.partition.sharding_refinement import ShardingRefinement
+from hloom.passes.partition.sharding_refinement import RefinementResult, ShardingRefinement
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
 from hloom.passes.sharding.shardy_importer import ShardyImporter
@@ -52,9 +53,32 @@ class ShardyXla(Pass):
     ) -> PassResult:
         fired: Counter[str] = Counter()
         if speaks_shardy(module):
-            for step in PREPARED:
-                fired += step.run(module, trace=trace, threads=threads).fired
+            fired = prepare(module, trace=trace, threads=threads)
         return PassResult.of(+fired)
+
+
+def prepare(
+    module: Module,
+    left_out: frozenset[str] = frozenset(),
+    *,
+    trace: Trace | None = None,
+    threads: frozenset[str] = ALL_THREADS,
+) -> Counter[str]:
+    """Run what is run before a program is cut, but passes of some names; what was done is counted.
+    Refinement asks what propagation decides, which is not worked out again where nothing came
+    of that."""
+    fired, known = Counter[str](), None
+    for step in PREPARED:
+        if step.name in left_out:
+            continue
+        with blamed("pass", step.name):
+            if isinstance(step, ShardingPropagation):
+                result = step.run(module, trace=trace, threads=threads, known=known)
+            else:
+                result = step.run(module, trace=trace, threads=threads)
+        known = result.propagation if isinstance(result, RefinementResult) else None
+        fired += result.fired
+    return fired
 
 
 def left_out_with(names: frozenset[str], module: Module) -> frozenset[str]:

@@ -17,7 +17,7 @@ from hloom.ir.verify import verify
 from hloom.passes.partition.computed_whole import computed_whole
 from hloom.passes.partition.notes import Replicated
 from hloom.passes.partition.partitioner import Partitioner
-from hloom.passes.partition.shardy_xla import PREPARED, ShardyXla, left_out_with
+from hloom.passes.partition.shardy_xla import PREPARED, ShardyXla, left_out_with, prepare
 from hloom.passes.partition.spmd_partitioner import (
     SpmdPartitioner,
     is_partitionable,
@@ -107,10 +107,7 @@ def _said(error: Exception) -> str:
 def partition_in_place(module: Module, left_out: frozenset[str] = frozenset()) -> Partitioner:
     """Propagate shardings and put what each partition runs in place of a program of whole arrays,
     whatever it says of itself; what comes back knows what is computed whole, and why."""
-    for step in PREPARED:
-        if step.name not in left_out:
-            with blamed("pass", step.name):
-                step.run(module)
+    prepare(module, left_out)
     with blamed("pass", SpmdPartitioner.name):
         run = partition_module(module, Counter())
     if CLEANED.name not in left_out:

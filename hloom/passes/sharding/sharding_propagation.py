@@ -33,10 +33,16 @@ class ShardingPropagation(Pass):
     """Steps after which it stops early, and says so; each looks at one instruction."""
 
     def run(
-        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+        self,
+        module: Module,
+        *,
+        trace: Trace | None = None,
+        threads: frozenset[str] = ALL_THREADS,
+        known: Propagation | None = None,
     ) -> PassResult:
+        """`known`: what is decided about the module as it is, where somebody asked before."""
         fired: Counter[str] = Counter()
-        propagation = propagated(module, self.limit)
+        propagation = known or propagated(module, self.limit)
         nodes = propagation.nodes
         for c in nodes.flow.computations:
             if threads and c.execution_thread not in threads:

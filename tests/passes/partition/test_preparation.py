@@ -9,6 +9,7 @@ from hloom.base.diagnostics import UsageError
 from hloom.ir.copy import copy_module
 from hloom.ir.values.sharding_data import join_array
 from hloom.passes.partition.whole_program import partition_in_place, split_arguments
+from hloom.passes.sharding.propagate import Propagation
 from tests.pass_case import leaves
 
 SHARED = "devices=[4,1]<=[4]"
@@ -90,3 +91,17 @@ def test_a_mesh_that_is_none_is_refused() -> None:
     module = hloom.parse("ENTRY e { ROOT x = f32[4] parameter(0) }")
     with pytest.raises(UsageError, match="is no mesh"):
         hloom.pass_named("partition-assignment", mesh="4,2").run(module)
+
+
+def test_propagation_runs_once_where_refinement_changes_nothing(monkeypatch):
+    runs, run = list[Propagation](), Propagation.run
+    monkeypatch.setattr(Propagation, "run", lambda self: (runs.append(self), run(self))[1])
+    module = hloom.parse(f"""HloModule m, num_partitions=4
+ENTRY e {{
+  x = f32[8,4] parameter(0), sharding={{{SHARED}}}
+  y = f32[8,4] tanh(x)
+  ROOT z = f32[8,4] negate(y)
+}}""")
+    partition_in_place(module)
+    assert len(runs) == 1
+    assert module.entry.root.shape.dims == (2, 4)
