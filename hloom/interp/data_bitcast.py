@@ -1,8 +1,8 @@
 """Bitcast: the bytes an array has in memory, read as another shape.
 
-Layouts decide where elements lie, so both directions are written down here: the physical order
-of the elements of a shape (minor-to-major, then each level of tiles, each padding what does not
-divide), and the way back. Only when the element widths differ are actual bits looked at.
+Layouts decide where elements lie, so both directions are taken here: the physical order of the
+elements of a shape (minor-to-major, then each level of tiles), and the way back. Only when the
+element widths differ are actual bits looked at.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hloom.interp.elementwise_number import bits_of, from_bits
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
 from hloom.types.dtype import DType
-from hloom.types.layout import COMBINED, Layout
 from hloom.types.shape import Shape
+from hloom.types.tiles import physical_dimensions, physical_sizes, sizes_on_the_way, tiling_steps
 
 Array = np.ndarray[Any, Any]
 
@@ -42,14 +42,8 @@ def bitcast(i: Instruction, context: EvalContext, x: Array) -> Array:
 def _plain(shape: Shape) -> bool:
     """Whether elements lie row-major without tiles."""
     return shape.layout is None or (
-        not shape.layout.tiles and _major_to_minor(shape) == tuple(range(shape.rank))
+        not shape.layout.tiles and physical_dimensions(shape) == tuple(range(shape.rank))
     )
-
-
-def _major_to_minor(shape: Shape) -> tuple[int, ...]:
-    if shape.layout is None:
-        return tuple(range(shape.rank))
-    return tuple(reversed(shape.layout.minor_to_major))
 
 
 def _stored_bits(shape: Shape) -> int:
@@ -62,39 +56,10 @@ def _stored_bits(shape: Shape) -> int:
 # -- the order of elements ----------------------------------------------------------------------
 
 
-def _tiled(sizes: tuple[int, ...], layout: Layout | None) -> list[tuple[str, Any]]:
-    """What is done to physical dimensions of these sizes: a list of ("merge", at), ("pad",
-    sizes), ("split", sizes) and ("order", permutation) that lays the elements out."""
-    steps: list[tuple[str, Any]] = []
-    now = list(sizes)
-    for tile in layout.tiles if layout is not None else ():
-        for position in range(len(tile) - 1):
-            if tile[position] == COMBINED:
-                at = len(now) - len(tile) + position
-                now[at : at + 2] = [now[at] * now[at + 1]]
-                steps.append(("split", tuple(now)))
-        parts = [t for t in tile if t != COMBINED]
-        if len(parts) > len(now):
-            now = [1] * (len(parts) - len(now)) + now
-            steps.append(("split", tuple(now)))
-        head, tail = now[: len(now) - len(parts)], now[len(now) - len(parts) :]
-        counts = [-(-n // t) if t else 0 for n, t in zip(tail, parts)]
-        padded = [c * t for c, t in zip(counts, parts)]
-        if padded != tail:
-            steps.append(("pad", tuple(head + padded)))
-        split = head + [v for pair in zip(counts, parts) for v in pair]
-        steps.append(("split", tuple(split)))
-        outer = [len(head) + 2 * k for k in range(len(parts))]
-        order = [*range(len(head)), *outer, *(k + 1 for k in outer)]
-        steps.append(("order", tuple(order)))
-        now = head + counts + parts
-    return steps
-
-
 def _physical(x: Array, shape: Shape) -> Array:
     """The elements in memory order, padding between them zero; rank 1."""
-    x = np.transpose(x, _major_to_minor(shape))
-    for what, argument in _tiled(x.shape, shape.layout):
+    x = np.transpose(x, physical_dimensions(shape))
+    for what, argument in tiling_steps(x.shape, shape.layout):
         if what == "pad":
             x = np.pad(x, [(0, n - m) for n, m in zip(argument, x.shape)])
         elif what == "split":
@@ -106,13 +71,9 @@ def _physical(x: Array, shape: Shape) -> Array:
 
 def _logical(memory: Array, shape: Shape) -> Array:
     """The array whose elements lie in memory like this."""
-    order = _major_to_minor(shape)
-    sizes = tuple(shape.dims[k] for k in order)
-    steps = _tiled(sizes, shape.layout)
-    forms = [sizes]
-    for what, argument in steps:
-        last = forms[-1]
-        forms.append(tuple(last[k] for k in argument) if what == "order" else argument)
+    order, sizes = physical_dimensions(shape), physical_sizes(shape)
+    steps = tiling_steps(sizes, shape.layout)
+    forms = sizes_on_the_way(sizes, steps)
     if memory.size < prod(forms[-1]):
         raise EvalError(f"a bitcast reads more elements than there are: {shape}")
     x = memory[: prod(forms[-1])].reshape(forms[-1])

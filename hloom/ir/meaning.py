@@ -12,6 +12,7 @@ from hloom.base.diagnostics import HloError, UnsupportedError
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.types.shape import Shape
+from hloom.types.tiles import is_tiled
 
 
 def check_meaning(module: Module) -> None:
@@ -37,7 +38,7 @@ def _bitcast(i: Instruction) -> str | None:
     for s in (x, declared):
         if s.is_tuple or s.is_token:
             return f"a bitcast reads the memory of an array as an array, not {s.text}"
-    if not (x.is_array and declared.is_array) or _is_tiled(x) or _is_tiled(declared):
+    if not (x.is_array and declared.is_array) or is_tiled(x) or is_tiled(declared):
         return None
     if x.dtype is not declared.dtype or _stored_bits(x) != _stored_bits(declared):
         for s in (x, declared):
@@ -48,10 +49,6 @@ def _bitcast(i: Instruction) -> str | None:
     if needed <= there:
         return None
     return f"a bitcast to {declared.text} reads {needed} bits, but {x.text} has {there}"
-
-
-def _is_tiled(x: Shape) -> bool:
-    return x.layout is not None and bool(x.layout.tiles)
 
 
 def _stored_bits(x: Shape) -> int:

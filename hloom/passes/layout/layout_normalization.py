@@ -28,12 +28,13 @@ from hloom.ir.op import OPS
 from hloom.ir.values.slices import Slices
 from hloom.passes.expand.bitcast_expander import bitcasts_of_bytes
 from hloom.passes.facts import fact, no_dead_code
-from hloom.passes.layout.tiled_bitcasts import is_tiled, mean_the_same, untiled
+from hloom.passes.layout.tiled_bitcasts import mean_the_same, untiled
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 from hloom.types.layout import default_layout
 from hloom.types.shape import Shape, shape, tuple_shape
 from hloom.types.sizes import packed_bits
+from hloom.types.tiles import is_tiled
 
 PINNED = frozenset(("custom-call", "infeed", "recv", "recv-done"))
 """What these give has the layout they say; custom calls, where they say those of operands too."""

@@ -31,6 +31,7 @@ from hloom.passes.expand.bitcast_expander import BitcastExpander, bitcasts_of_by
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.facts import fact, no_dead_code
 from hloom.passes.layout.layout_normalization import physical_order
+from hloom.passes.layout.tiled_bitcasts import untiled
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.simplify.dce import remove_dead_computations
 from hloom.rewrite.driver import Trace
@@ -81,10 +82,10 @@ class SubByteNormalization(Pass):
         if layouts is not None:
             outside = [with_own_sizes(s, own) for s, own in zip(layouts.parameters, outside)]
             result = with_own_sizes(layouts.result, result)
-        parameters = tuple([packed_form(s) for s in outside])
+        parameters = tuple([_packed(s) for s in outside])
         # A chain that the program leaves open has one reader: no element of it can be packed.
         is_open = entry.root.opcode in FOLLOWED_BY
-        result = _bare(result) if is_open else packed_form(result)
+        result = _bare(result) if is_open else _packed(result)
         if _is_normal(module, (*parameters, result)):
             return PassResult()
         # While layouts still say what bitcasts read, which those of packed arrays may not outlive.
@@ -134,6 +135,11 @@ def _is_normal(module: Module, outside: tuple[Shape, ...]) -> bool:
     entry = module.entry
     said = (*[p.shape for p in entry.parameters], entry.root.shape)
     return said == outside and bytes_inside.holds(module)
+
+
+def _packed(s: Shape) -> Shape:
+    """The shape as callers see it, whose packed arrays lie in no tiles."""
+    return packed_form(s).map_leaves(lambda leaf: untiled(leaf) if packed_bits(leaf) else leaf)
 
 
 def _bare(s: Shape) -> Shape:

@@ -2,7 +2,8 @@
 
 Programs of other machines state tiles, in which nothing lies here: arrays are kept in the order of
 their dimensions alone. A bitcast means memory, so it is kept where tiles on both sides put the
-elements in one order. That is asked of the places themselves, of a sample in large arrays.
+elements in one order, and written out elsewhere (`bitcast-expander`). That is asked of the places
+themselves, of a sample in large arrays.
 """
 
 from __future__ import annotations
@@ -11,16 +12,11 @@ from math import prod
 
 import numpy as np
 
-from hloom.types.layout import COMBINED
 from hloom.types.shape import Shape
+from hloom.types.tiles import physical_sizes, tiling_steps
 
 MOST_ASKED = 4000
 """Elements whose places are compared; places are sums of digits, so that few tell them apart."""
-
-
-def is_tiled(s: Shape) -> bool:
-    """Whether a layout states tiles."""
-    return s.is_array and s.layout is not None and bool(s.layout.tiles)
 
 
 def untiled(s: Shape) -> Shape:
@@ -39,29 +35,35 @@ def mean_the_same(before: Shape, after: Shape) -> bool:
     size = prod(before.dims)
     if size != prod(after.dims) or before.dtype is not after.dtype:
         return False
+    if before is after or not size:
+        return True
     if size <= MOST_ASKED:
         flat = np.arange(size)
     else:
         inside = np.random.default_rng(size).integers(0, size, MOST_ASKED - 2)
         flat = np.concatenate([inside, [0, size - 1]])
-    places = _places(before, flat), _places(after, flat)
-    return all(p is not None for p in places) and bool((places[0] == places[1]).all())
+    return bool((_places(before, flat) == _places(after, flat)).all())
 
 
-def _places(s: Shape, flat: np.ndarray) -> np.ndarray | None:
-    """Where elements lie, by their number in the order of the dimensions; None where a tile joins
-    dimensions."""
-    order = range(s.rank) if s.layout is None else reversed(s.layout.minor_to_major)
-    sizes = [s.dims[d] for d in order]
-    digits = list(np.unravel_index(flat, sizes)) if sizes else []
-    for tile in s.layout.tiles if s.layout is not None else ():
-        first = len(sizes) - len(tile)
-        if first < 0 or COMBINED in tile:
-            return None
-        tail = list(zip(digits[first:], sizes[first:], tile))
-        digits = [*digits[:first], *[x // t for x, _, t in tail], *[x % t for x, _, t in tail]]
-        sizes = [*sizes[:first], *[-(-n // t) for _, n, t in tail], *tile]
-    places = np.zeros_like(flat)
+def _places(s: Shape, flat: np.ndarray) -> np.ndarray:
+    """Where elements lie, by their number in the order of the dimensions in memory."""
+    sizes = physical_sizes(s)
+    digits = _digits(flat, sizes)
+    for what, argument in tiling_steps(sizes, s.layout):
+        if what == "split":
+            digits = _digits(_numbers(digits, sizes, flat), argument)
+        elif what == "order":
+            digits = [digits[k] for k in argument]
+        sizes = argument if what != "order" else tuple([sizes[k] for k in argument])
+    return _numbers(digits, sizes, flat)
+
+
+def _digits(numbers: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:
+    return list(np.unravel_index(numbers, sizes)) if sizes else []
+
+
+def _numbers(digits: list[np.ndarray], sizes: tuple[int, ...], like: np.ndarray) -> np.ndarray:
+    numbers = np.zeros_like(like)
     for digit, size in zip(digits, sizes):
-        places = places * size + digit
-    return places
+        numbers = numbers * size + digit
+    return numbers

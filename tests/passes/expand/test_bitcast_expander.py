@@ -96,7 +96,6 @@ def test_compiled_bitcasts_are_those_of_the_evaluator(before, after):
     [
         ("c64[2]{0}", "s4[32]{0:E(4)}", "elements of c64"),
         ("f6e2m3fn[4]{0}", "s4[8]{0:E(4)}", "elements of f6e2m3fn"),
-        ("s4[8]{0:T(4)E(4)}", "s8[4]{0}", "tiles of s4"),
     ],
 )
 def test_bits_that_are_not_known_are_refused(before, after, what):
