@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from math import prod
 
 from hloom.codegen.far_operands import far_cycles
+from hloom.codegen.gemm_steps import wanted_direct_steps, wanted_steps
 from hloom.codegen.matrix_tiling import long_rows, reads_long_rows, tiles_of_matrices
 from hloom.codegen.product import Product
 from hloom.device.device import Device
@@ -37,10 +38,6 @@ LEAST_NEAR_ROWS = 3
 LEAST_DEPTH = 256
 # A K so long that sums of lanes at its end do not matter.
 LONG_K = 1024
-# Steps of the direct form for each core.
-DIRECT_STEPS_PER_UNIT = 2
-# Steps for each core, where there is work enough: what one core finishes late the others take.
-STEPS_PER_UNIT = 8
 # The part of the registers that may hold sums; the others hold what is multiplied.
 SUM_REGISTERS = 3 / 4
 ALONG_COLUMNS = 8
@@ -155,7 +152,7 @@ def along_k_tiling(p: Product, device: Device) -> GemmTiling:
     wide = ALONG_COLUMNS if most >= ALONG_COLUMNS and p.depth >= DEEP_ALONG else 4
     columns = max(1, min(wide, most, p.columns))
     tiles = -(-p.columns // columns)
-    steps = _steps(p, device)
+    steps = wanted_steps(p, device)
     panels = -(-tiles // max(1, min(tiles, -(-steps // p.batch))))
     alike = [n for n in range(panels, min(panels + panels // 4, tiles) + 1) if tiles % n == 0]
     panels = alike[0] if alike else panels
@@ -169,8 +166,7 @@ def direct_tiling(p: Product, lanes: int, device: Device) -> GemmTiling:
     vectors = max(1, min(most, 4, p.columns // lanes))
     tiles = -(-p.columns // (vectors * lanes))
     least = -(-device.costs.direct_columns // (vectors * lanes))
-    # Memory is read best in long rows: no more steps than keep the cores busy.
-    steps = -(-min(_steps(p, device), DIRECT_STEPS_PER_UNIT * device.compute.units) // p.batch)
+    steps = -(-wanted_direct_steps(p, device) // p.batch)
     panels = min(tiles, max(-(-tiles // steps), least if tiles >= 4 * least else 1))
     sums = -(-p.rows // height) * height * vectors * lanes * max(p.of.size_bytes, 1)
     panels = min(panels, max(1, share_bytes(device, SUMS_SHARE) // sums))
@@ -192,15 +188,8 @@ def near_tiling(p: Product, lanes: int, device: Device) -> GemmTiling:
     registers = device.compute.vector_registers
     height, vectors = _tile(p, lanes, sum_registers(device), registers, device)
     tiles = -(-p.columns // (vectors * lanes))
-    panels = -(-tiles // max(1, min(tiles, -(-_steps(p, device) // p.batch))))
+    panels = -(-tiles // max(1, min(tiles, -(-wanted_steps(p, device) // p.batch))))
     return GemmTiling("near", height, lanes, vectors, panels, -(-tiles // panels))
-
-
-def _steps(p: Product, device: Device) -> int:
-    """How many steps are wanted: enough for the cores, none too small to be handed out."""
-    compute = device.compute
-    least_work = device.costs.least_step_cycles * compute.operations_each_cycle("f32")
-    return max(1, min(STEPS_PER_UNIT * compute.units, int(p.flops // least_work)))
 
 
 def share_bytes(device: Device, share: float) -> int:
@@ -237,7 +226,7 @@ def packed_tiling(
     tiles = -(-p.columns // width)
     element = p.element_bytes
     most = max(1, panel_bytes // (min(p.depth, LEAST_DEPTH) * width * element))
-    steps = _steps(p, device)
+    steps = wanted_steps(p, device)
     if p.depth * width * element <= panel_bytes:
         most = panel_bytes // (p.depth * width * element)
     best, least = (1, 1), None

@@ -19,6 +19,7 @@ from hloom.codegen.byte_parts import byte_parts, splits_units
 from hloom.codegen.elements import Elements, Index, is_simple, strides_of
 from hloom.codegen.packing import BIAS, WIDE, Packing, exact_source, packing_of
 from hloom.codegen.row_products import accumulator_type
+from hloom.codegen.work import reading_ns
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
@@ -91,6 +92,8 @@ class Product:
     """Whether a row has more than padding at the first digits of K, where much is padding."""
     inside: Inside | None = None
     """How rows of A are read at which no padding is seen, where some is."""
+    reading_ns: float = 0.0
+    """What one core takes to read and compute each element of both operands once, where known."""
     tiling: GemmTiling | None = None
     """How it is cut, where that has been chosen; None: as the device's costs say."""
 
@@ -149,15 +152,10 @@ def dot_product(
     group = packing_of(lhs, rhs, of, leaves, device).group
     if group > 1:
         left.array, right.array = exact_source(lhs, leaves), exact_source(rhs, leaves)
-    if swapped is None and left.panels(leaves, group, left.array.shape.dtype):
-        swapped = True
-    elif swapped is None and right.panels(leaves, group, right.array.shape.dtype):
-        swapped = False
     if swapped is None:
         vector_bytes = device.compute.vector_bytes if device else of.size_bytes
-        swapped = _is_better_swapped(
-            left, right, leaves, max(vector_bytes // max(of.size_bytes, 1), 1)
-        )
+        lanes = max(vector_bytes // max(of.size_bytes, 1), 1)
+        swapped = _is_better_swapped(left, right, leaves, group, lanes)
     if swapped:
         left, right = right, left
     depth = lhs.shape.dims[a.lhs_contracting_dims[0]]
@@ -189,11 +187,18 @@ def dot_product(
         b_array=right.array if not batches else None,
         b_dims=(right.contracted, right.free),
         b_panels=panels,
+        reading_ns=reading_ns((left.array, right.array), leaves, device) if device else 0.0,
     )
 
 
-def _is_better_swapped(left: _Side, right: _Side, leaves: set[Instruction], lanes: int) -> bool:
+def _is_better_swapped(
+    left: _Side, right: _Side, leaves: set[Instruction], group: int, lanes: int
+) -> bool:
     """Whether a product is faster with its second operand's elements as rows."""
+    if left.panels(leaves, group, left.array.shape.dtype):
+        return True
+    if right.panels(leaves, group, right.array.shape.dtype):
+        return False
     if right.size <= FEW_COLUMNS:
         return left.size > right.size
     depth = left.array.shape.dims[left.contracted]

@@ -6,13 +6,15 @@ depend on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import prod
 
 from hloom.device.costs import Costs
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import PLUMBING, RESHAPES
+from hloom.types.sizes import data_bytes
 
 _FREE = opcodes(PLUMBING, RESHAPES, also=("broadcast",))
 
@@ -52,6 +54,26 @@ def body_work(
         elif i.shape.is_array or i.shape.is_tuple:
             work += element_work(i, costs) * (_written(i) / total)
     return work
+
+
+def reading_ns(
+    arrays: Iterable[Instruction], leaves: Collection[Instruction], device: Device
+) -> float:
+    """What one core takes to read what some values are computed from, and to compute each of their
+    elements once; `leaves` are in memory."""
+    seen: set[Instruction] = set()
+    waiting, size, work = list(arrays), 0, 0.0
+    while waiting:
+        x = waiting.pop()
+        if x in seen or not x.shape.is_array:
+            continue
+        seen.add(x)
+        if x in leaves:
+            size += data_bytes(x.shape)
+        else:
+            work += element_work(x, device.costs) * x.shape.size
+            waiting += x.operands
+    return size * device.byte_ns(size) + work * device.costs.operation_ns
 
 
 def _written(i: Instruction) -> int:

@@ -196,6 +196,28 @@ def test_steps_of_a_product_follow_the_rate() -> None:
     assert slow.blocks * slow.chunks > quick.blocks * quick.chunks
 
 
+@pytest.mark.parametrize("contracted", [0, 1])
+def test_steps_of_a_product_count_what_is_computed_where_it_is_read(contracted: int) -> None:
+    """Two cores share a product that multiplies little, if its operand is dear."""
+    dot = hloom.parse(
+        f"""HloModule t
+        ENTRY e {{
+          x = f32[1,128] parameter(0)
+          y = f32[128,128] parameter(1)
+          t = f32[128,128] tanh(y)
+          ROOT r = f32[1,128] dot(x, t), lhs_contracting_dims={{1}},
+            rhs_contracting_dims={{{contracted}}} }}"""
+    ).entry.root
+    [x, t], device = dot.operands, device_of(machine(""), 2)
+    dear = replace(device, costs=replace(device.costs, operation_ns=5.0))
+    read, computed = (
+        GemmTiling.of(dot_product(dot, leaves, device=dear), dear)
+        for leaves in ({x, t}, {x, *t.operands})
+    )
+    assert read.blocks * read.chunks == 1
+    assert computed.blocks * computed.chunks >= 2
+
+
 @pytest.mark.parametrize(("steps", "one_ns", "cores"), [(15, 1577, 2), (8, 2728, 2), (9, 3000, 3)])
 def test_each_core_has_as_many_parts(steps: int, one_ns: float, cores: int) -> None:
     grain = Costs().grain(steps, one_ns, cores)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hloom.base.faults import Culprit
 from hloom.codegen.columns import BLOCK_SHARE as COLUMN_SHARE
-from hloom.codegen.gemm_tiling import STEPS_PER_UNIT as PRODUCT_STEPS
+from hloom.codegen.gemm_steps import STEPS_PER_UNIT as PRODUCT_STEPS
 from hloom.device.costs import Costs
 from hloom.device.device import Device
 from hloom.ir.module import Module
