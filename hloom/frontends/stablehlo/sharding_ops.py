@@ -45,10 +45,24 @@ def constrained(
 
 @IMPORT.of("sdy.sharding_constraint", "sdy.reshard")
 def sharding_constraint(scope: Scope, op: Any) -> Instruction:
+    return _placed(scope, op)
+
+
+def _placed(scope: Scope, op: Any) -> Instruction:
+    """The operand, placed as `sharding` says."""
     sharding = scope.program.shardings.of_tensor(op.attributes["sharding"])
     placed = constrained(scope, scope.operands(op)[0], sharding)
     keep_priorities(placed, op.attributes["sharding"])
     return placed
+
+
+@IMPORT.of("sdy.data_flow_edge", "sdy.func_data_flow_edge")
+def data_flow_edge(scope: Scope, op: Any) -> Instruction:
+    """What a loop, a region or a function hands on, in programs that were written down between
+    Shardy's passes: the same value, placed as it says there, if it says anything."""
+    if "sharding" in op.attributes:
+        return _placed(scope, op)
+    return scope.operands(op)[0]
 
 
 @IMPORT.of(

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.values.sharding import Sharding
 from hloom.ir.values.sharding_sdy import BARRIER
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors
+from hloom.passes.partition.boundary import alike, entered, left
 from hloom.passes.partition.effects import on_one_device, only_device
 from hloom.passes.partition.partitioner import (
     Walk,
@@ -104,6 +106,26 @@ def _cut_along(
     return kept
 
 
+def _of_no_axes(walk: Walk, x: Instruction) -> Sharding | None:
+    """The sharding of an array that does not count by the axes of the mesh; None: it does."""
+    if x.sharding is None or None not in walk.of.tilings(x.sharding, x.shape):
+        return None
+    return x.sharding.tiled()
+
+
+def _handed_on(
+    walk: Walk, i: Instruction, said: Sharding, shapes: tuple[Shape, Shape], new: frozenset[int]
+) -> Tiling:
+    """A tiling from or to which the tiles of such a sharding are handed on at a border, where it
+    cuts the whole shape, which stands in front, into the other."""
+    whole, part = shapes
+    if said.kind != "tiled" or new != set(walk.mesh.axes):
+        raise refused(i, "its sharding does not count by the axes of the others")
+    if said.tile_sizes(whole.dims) != part.dims:
+        raise refused(i, f"{whole} outside is {part} inside of the region, and cut as {said.text}")
+    return alike(walk.mesh, said)
+
+
 def _within(walk: Walk, of: Shape, own: list[Axes], rest: Sequence[Axes]) -> list[Axes]:
     """The axes behind manual ones, where the parts of a region are cut into whole tiles: uneven
     ones reach into the next part when they are counted over the whole array."""
@@ -117,6 +139,13 @@ def _into_region(walk: Walk, i: Instruction) -> TiledValue:
     new = behind - before
     if not new:
         raise refused(i, "its sharding names no axes to cut along by hand", "sharding={manual}")
+    said = _of_no_axes(walk, i.operands[0])
+    if said is not None:
+        own = _handed_on(walk, i, said, (x.shape, i.shape), new)
+        walk.region = behind
+        (want,) = walk.wanted(i)
+        whole = Tiling.replicated(i.shape.rank)
+        return walk.result(i.shape, whole, left(walk.b, x.get(own), said, x.shape, own), want)
     t = x.primary.whole()
     pairs = list(zip(x.shape.dims, i.shape.dims))
     own = _cut_along(walk, i, t, new, pairs)
@@ -139,6 +168,12 @@ def _out_of_region(walk: Walk, i: Instruction) -> TiledValue:
             "its operand is not in a region that the program cuts by itself",
             "it belongs to a value that comes from SPMDFullToShardShape",
         )
+    said = _of_no_axes(walk, i)
+    if said is not None:
+        own = _handed_on(walk, i, said, (i.shape, x.shape), old)
+        part = x.get(Tiling.replicated(i.shape.rank))
+        walk.region = behind
+        return walk.result(i.shape, own, entered(walk.b, part, said, i.shape, own), own)
     walk.region = behind
     (want,) = walk.of.tilings(i.sharding, i.shape)
     want = want or Tiling.replicated(i.shape.rank)

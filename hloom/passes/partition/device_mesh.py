@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import prod
 
@@ -23,9 +23,14 @@ from hloom.ir.values.devices import IotaDevices
 from hloom.ir.values.groups import AnyGroups, IotaReplicaGroups, ReplicaGroups
 from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.passes.partition.tiling import Axes, Tiling
+from hloom.types.mesh import MeshAxes
 
 Loops = list[tuple[int, int]]
 """(step, length) of nested counting, outermost first."""
+
+
+MOST_ORDERS = 3
+"""Of the orders in which meshes, and in which tiles, list devices so many are tried."""
 
 
 @dataclass(frozen=True)
@@ -192,11 +197,7 @@ class DeviceMesh:
         array = s.tile_assignment()
         if array.size != self.device_count:
             return None
-        if self.order is None:
-            return array
-        place = np.empty(self.device_count, np.int64)
-        place[np.array(self.order)] = np.arange(self.device_count)
-        return place[array]
+        return _placed(array, self.order, s)
 
     def _axes_of(self, numbers: list[int]) -> Axes | None:
         """The axes by which these numbers count, the major one first."""
@@ -231,6 +232,17 @@ class DeviceMesh:
             return False
         rows = np.sort(grid.reshape(-1, copies), axis=1)
         return bool((rows == np.sort(array.reshape(-1, copies), axis=1)).all())
+
+
+def _placed(array: np.ndarray, order: tuple[int, ...] | None, s: Sharding) -> np.ndarray:
+    """The places of devices in an order; of those that have the same tile, which a sharding lists
+    by their numbers, the first place first."""
+    if order is None:
+        return array
+    place = np.empty(array.size, np.int64)
+    place[np.array(order)] = np.arange(array.size)
+    places = place[array]
+    return np.sort(places, axis=-1) if s.subgroup_types[-1:] == ("replicated",) else places
 
 
 def _is_disjoint(lists: list[Axes]) -> bool:
@@ -275,21 +287,26 @@ def mesh_of(module: Module) -> DeviceMesh:
     """The grid that the shardings of a module, and of its arguments and result, count by."""
     n = module.num_partitions
     counted: Counter[Sharding] = Counter()
+    named = Counter[tuple[int, ...]]()
     for s in _shardings(module):
         for leaf in s.elements if s.is_tuple else (s,):
             tiles = leaf.tiled()
             if tiles.kind == "tiled" and tiles.device_count == n:
                 counted[tiles.without_metadata()] += 1
+                if leaf.named is not None and isinstance(leaf.named.mesh.devices, tuple):
+                    named[_order_of(leaf.named.mesh)] += 1
+    # The order of a mesh comes first: that of tiles says nothing of devices that have the same one.
     orders = Counter[tuple[int, ...]]()
     arrays = {s: s.tile_assignment() for s in counted}
     for s, times in counted.items():
-        if not isinstance(s.devices, IotaDevices) and _steps(arrays[s], None) is None:
+        if not isinstance(s.devices, IotaDevices) and _steps(arrays[s], None, s) is None:
             orders[tuple(arrays[s].reshape(-1).tolist())] += times
     best: tuple[int, DeviceMesh] | None = None
-    for order in (None, *[o for o, _ in orders.most_common(3)]):
+    likely = [o for o, _ in (*named.most_common(MOST_ORDERS), *orders.most_common(MOST_ORDERS))]
+    for order in (None, *dict.fromkeys(likely)):
         steps = Counter[int]()
         for s, times in counted.items():
-            for step in _steps(arrays[s], order) or ():
+            for step in _steps(arrays[s], order, s) or ():
                 steps[step] += times
         mesh = DeviceMesh(_sizes(steps, n), order, module.replica_count)
         fits = sum(t for s, t in counted.items() if mesh.tiling(s, s.data_rank) is not None)
@@ -297,6 +314,11 @@ def mesh_of(module: Module) -> DeviceMesh:
             best = (fits, mesh)
     assert best is not None, "the natural order is always tried"
     return best[1]
+
+
+@lru_cache(maxsize=16)
+def _order_of(mesh: MeshAxes) -> tuple[int, ...]:
+    return tuple(mesh.array().reshape(-1).tolist())
 
 
 def _shardings(module: Module) -> Iterable[Sharding]:
@@ -312,14 +334,10 @@ def _shardings(module: Module) -> Iterable[Sharding]:
             yield s
 
 
-def _steps(array: np.ndarray, order: tuple[int, ...] | None) -> list[int] | None:
+def _steps(array: np.ndarray, order: tuple[int, ...] | None, s: Sharding) -> list[int] | None:
     """Where the counting of a sharding begins and ends: steps, and steps times lengths."""
-    if order is not None:
-        place = np.empty(array.size, np.int64)
-        place[np.array(order)] = np.arange(array.size)
-        array = place[array]
     ends: list[int] = []
-    for numbers in _along_dimensions(array):
+    for numbers in _along_dimensions(_placed(array, order, s)):
         loops = counting_loops(numbers)
         if loops is None:
             return None

@@ -155,6 +155,22 @@ def test_named_computations_are_cut_as_they_say():
     assert [i.operands[0].opcode for i in marks] == ["parameter", "exponential"]
 
 
+def test_edges_between_passes_of_shardy_are_their_values():
+    module = module_of_text("""
+    module @m {
+      sdy.mesh @mesh = <["x"=2, "y"=4]>
+      func.func public @main(%a: tensor<16x32xf32>) -> tensor<16x32xf32> {
+        %0 = sdy.func_data_flow_edge %a : tensor<16x32xf32>
+        %1 = stablehlo.exponential %0 : tensor<16x32xf32>
+        %2 = sdy.data_flow_edge %1 sharding=<@mesh, [{"x"}, {?}]> : tensor<16x32xf32>
+        return %2 : tensor<16x32xf32>
+      }
+    }""")
+    (mark,) = (i for i in module.instructions() if i.opcode == "custom-call")
+    assert mark.sharding.text == "{mesh['x'=2,'y'=4], [{'x'}, {?}]}"
+    assert mark.operands[0].operands[0].opcode == "parameter"
+
+
 def test_shardings_come_back():
     module = module_of_text(SHARDED)
     again = module_of_text(text_of_module(module))

@@ -245,3 +245,48 @@ ENTRY main {
 }"""
     )
     np.testing.assert_array_equal(ran(made, X), X + 6 + np.tile([0, 1], 4)[:, None])
+
+
+SHUFFLED = "mesh['z'=2,'x'=2], device_ids=(3,1,0,2)"
+
+
+def test_an_axis_of_a_mesh_that_lists_devices_in_any_order_is_by_hand() -> None:
+    """Tiles that several devices have list them by number: most of these looked as if the mesh
+    began with device 1, and its axes were none of the grid's."""
+    calls = "\n".join(
+        f"  n{k} = f32[8,4] negate({f'n{k - 1}' if k else 'x'}), "
+        f"sharding={{{SHUFFLED}, [{{}}, {{'z'}}]}}"
+        for k in range(4)
+    )
+    made = cut(f"""ENTRY main {{
+  x = f32[8,4] parameter(0), sharding={{{SHUFFLED}, [{{}}, {{'z'}}]}}
+{calls}
+  s = f32[8,4] custom-call(n3), custom_call_target="Sharding",
+    sharding={{{SHUFFLED}, [{{'x'}}, {{'z'}}]}}
+  l = f32[4,4] custom-call(s), custom_call_target="SPMDFullToShardShape",
+    sharding={{{SHUFFLED}, [{{}}, {{'z'}}], manual={{'x'}}}}
+  r = f32[4,4] reverse(l), dimensions={{0}},
+    sharding={{{SHUFFLED}, [{{}}, {{'z'}}], manual={{'x'}}}}
+  ROOT w = f32[8,4] custom-call(r), custom_call_target="SPMDShardToFullShape",
+    sharding={{{SHUFFLED}, [{{'x'}}, {{'z'}}]}}
+}}""")
+    np.testing.assert_array_equal(ran(made, X), X.reshape(2, 4, 4)[:, ::-1].reshape(8, 4))
+
+
+@pytest.mark.parametrize("into", ["[4,1]0,3,1,2", "[2,2]3,0,1,2"])
+def test_tiles_of_a_region_that_count_by_no_axes_are_handed_on(into: str) -> None:
+    """A region got the tiles of another sharding without a word."""
+    rows, columns = (8 // int(into[1]), 4 // int(into[3]))
+    made = cut(f"""ENTRY main {{
+  x = f32[8,4] parameter(0), sharding={{devices=[4,1]<=[4]}}
+  n = f32[8,4] negate(x), sharding={{devices=[4,1]<=[4]}}
+  s = f32[8,4] custom-call(n), custom_call_target="Sharding", sharding={{devices={into}}}
+  l = f32[{rows},{columns}] custom-call(s), custom_call_target="SPMDFullToShardShape",
+    sharding={{manual}}
+  r = f32[{rows},{columns}] reverse(l), dimensions={{0}}, sharding={{manual}}
+  w = f32[8,4] custom-call(r), custom_call_target="SPMDShardToFullShape",
+    sharding={{devices={into}}}
+  ROOT y = f32[8,4] negate(w), sharding={{devices=[4,1]<=[4]}}
+}}""")
+    tiles = X.reshape(8 // rows, rows, 4)[:, ::-1]
+    np.testing.assert_array_equal(ran(made, X), tiles.reshape(8, 4))
