@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 
@@ -183,21 +184,37 @@ class AxisSpaces:
             return
         array = tiled.tile_assignment()
         mesh = sharding.named.mesh if sharding.named is not None else None
+        # What is said by names belongs to the order of its mesh, whatever other order it fits.
+        orders = [] if mesh is None else [_order_of(mesh)]
         for k, space in enumerate(self.spaces):
-            if self._added(sharding, array, k, space):
+            if space.order in orders and self._added(sharding, array, k, space):
                 break
         else:
-            for order in _orders(array, mesh):
-                space = AxisSpace(order, {1, len(order)})
-                if self._added(sharding, array, len(self.spaces), space):
-                    self.spaces.append(space)
-                    break
+            self._place(sharding, array, orders)
         k = self._loops[sharding][0] if sharding in self._loops else None
         if k is not None:
             self._name(self.spaces[k], mesh)
 
+    def _place(self, sharding: Sharding, array: np.ndarray, orders: list[tuple[int, ...]]) -> None:
+        """Find a space for a sharding, or make one, of one of these orders first."""
+        for order in orders:
+            if all(space.order != order for space in self.spaces):
+                space = AxisSpace(order, {1, len(order)})
+                if self._added(sharding, array, len(self.spaces), space):
+                    self.spaces.append(space)
+                    return
+        for k, space in enumerate(self.spaces):
+            if self._added(sharding, array, k, space):
+                return
+        for order in _orders(array):
+            space = AxisSpace(order, {1, len(order)})
+            if self._added(sharding, array, len(self.spaces), space):
+                self.spaces.append(space)
+                return
+
     def _name(self, space: AxisSpace, mesh: Mesh | None) -> None:
-        if mesh is None or (space.mesh is not None and space.mesh != mesh):
+        is_other = mesh is None or (space.mesh is not None and space.mesh != mesh)
+        if mesh is None or is_other or space.order != _order_of(mesh):
             space.is_named = False
         else:
             space.mesh = mesh
@@ -207,7 +224,8 @@ class AxisSpaces:
     def _added(self, sharding: Sharding, array: np.ndarray, k: int, space: AxisSpace) -> bool:
         if space.count != array.size:
             return False
-        loops = _loops_of(array, space.order)
+        is_copied = sharding.tiled().subgroup_types[-1:] == ("replicated",)
+        loops = _loops_of(array, space.order, is_copied)
         if loops is None or not space.fits(loop for part in loops for loop in part):
             return False
         space.points |= _ends(loop for part in loops for loop in part)
@@ -240,23 +258,29 @@ class AxisSpaces:
         return self._found[sharding]
 
 
-def _orders(array: np.ndarray, mesh: Mesh | None) -> list[tuple[int, ...]]:
+def _orders(array: np.ndarray) -> list[tuple[int, ...]]:
     """Orders of the devices in which the tiles may be digits: 0, 1, ... first."""
     flat = tuple(array.reshape(-1).tolist())
-    orders = [tuple(sorted(flat))]
-    if mesh is not None:
-        orders.append(tuple(mesh.array().reshape(-1).tolist()))
-    return [*orders, flat]
+    return [tuple(sorted(flat)), flat]
 
 
-def _loops_of(array: np.ndarray, order: tuple[int, ...]) -> list[list[tuple[int, int]]] | None:
+@lru_cache(maxsize=16)
+def _order_of(mesh: Mesh) -> tuple[int, ...]:
+    return tuple(mesh.array().reshape(-1).tolist())
+
+
+def _loops_of(
+    array: np.ndarray, order: tuple[int, ...], is_copied: bool
+) -> list[list[tuple[int, int]]] | None:
     """Of each tile dimension its digits as (stride, length), the major first; None if it has
-    none in this order of devices."""
+    none in this order of devices. `is_copied`: those along the last dimension have the same tile,
+    and are listed by their numbers."""
     place = {device: k for k, device in enumerate(order)}
     flat = array.reshape(-1).tolist()
     if any(d not in place for d in flat):
         return None
     places = np.array([place[d] for d in flat]).reshape(array.shape)
+    places = np.sort(places, axis=-1) if is_copied else places
     if places.size == 0 or places.reshape(-1)[0] != 0:
         return None
     loops: list[list[tuple[int, int]]] = []

@@ -151,7 +151,8 @@ class Nodes:
 
     def _read(self) -> None:
         annotations = [(n, i, k, _leaf_sharding(i, k)) for n, i, k in self._annotated()]
-        for _, _, _, sharding in annotations:
+        # Tiles that are listed fit the order of a mesh where they can: it comes first.
+        for _, _, _, sharding in sorted(annotations, key=lambda a: a[3].named is None):
             self.spaces.add(sharding)
             if (along := _cut_along_replicated(sharding)) is not None:
                 self.spaces.add(along)

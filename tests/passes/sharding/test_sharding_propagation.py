@@ -237,3 +237,20 @@ def test_drawn_shardings_of_drawn_instances(opcode):
         again = pass_named("sharding-propagation").run(module)
         if not free:
             assert not again.changed, before + after + show(module)
+
+
+@pytest.mark.parametrize("devices", ["3,1,0,2", "[2,2]T(1,0)", "0,2,1,3"])
+def test_shardings_of_a_mesh_in_any_order_count_by_its_axes(devices):
+    """Devices that have the same tile are listed by number: what one of them says and the other
+    came from orders that could not be compared, or had the axes of another order."""
+    mesh = f"mesh['z'=2,'x'=2], device_ids=({devices})"
+    module, _ = propagated(f"""HloModule m, num_partitions=4
+ENTRY e {{
+  p = f32[8,4] parameter(0), sharding={{{mesh}, [{{'z'}}, {{}}]}}
+  q = f32[8,4] parameter(1), sharding={{{mesh}, [{{}}, {{'x'}}]}}
+  s = f32[8,4] add(p, q)
+  ROOT r = f32[8,4] negate(s), sharding={{replicated}}
+}}""")
+    total = next(i for i in module.entry if i.opcode == "add")
+    stated = module.entry.parameters[0].sharding.text
+    assert total.sharding.text == stated.replace("[{'z'}, {}]", "[{'z'}, {'x'}]")
