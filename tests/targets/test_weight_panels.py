@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.analysis.panels import WIDTHS, panel_width
+from hloom.analysis.panels import GROUPED_WIDTHS, WIDTHS, panel_width
 from hloom.codegen.llvm.machine import Machine
 from hloom.executable import Executable
 from hloom.ir.copy import copy_module
@@ -86,7 +86,7 @@ def test_a_product_reads_the_panels_of_its_constant(
     size: tuple[int, int, int], order: str, isa: str
 ):
     run = check(dot(size, order, ("f32", "f32")), "f32", isa)
-    width = panel_width(size[2])
+    width = panel_width(size[2], 1)
     assert width
     assert f"f32[{-(-size[2] // width)},{size[1]},{width}]" in run.as_text("hlo")
 
@@ -132,7 +132,7 @@ window={{size={window}x{window} stride={stride}x{stride} pad={pads}x{pads}}}
         "f32",
         isa,
     )
-    width = panel_width(outputs)
+    width = panel_width(outputs, 1)
     assert width
     assert f"f32[{-(-outputs // width)},{features * window**2},{width}]" in run.as_text("hlo")
 
@@ -181,10 +181,20 @@ def test_a_saved_program_keeps_the_panels(tmp_path):
 
 
 @pytest.mark.parametrize("columns", [1, 29, 30, 31, 32, 33, 45, 46, 48, 49, 64, 95, 97, 1000, 4096])
-def test_panels_leave_little_empty(columns: int):
-    width = panel_width(columns)
+@pytest.mark.parametrize("group", [1, 2])
+def test_panels_leave_little_empty(columns: int, group: int):
+    width = panel_width(columns, group)
     empty = [-columns % w / (columns + -columns % w) for w in WIDTHS]
     if width is None:
         assert min(empty) > 1 / 16
     else:
         assert width in WIDTHS and -columns % width <= (columns + -columns % width) / 16
+
+
+def test_panels_of_neighbours_along_k_are_two_tiles_wide():
+    """Tiles of matrices are 16 columns wide, two of them share what they load; 48 would be three
+    times one. Of vectors three are best."""
+    assert set(GROUPED_WIDTHS) == set(WIDTHS)  # products find panels of either kind
+    for columns in (32, 64, 96, 192, 384, 768, 3072):
+        assert panel_width(columns, 2) == panel_width(columns, 4) == 32
+    assert panel_width(96, 1) == panel_width(48, 2) == 48

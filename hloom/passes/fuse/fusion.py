@@ -56,6 +56,8 @@ class Fusion(Pass):
     """Smaller dots may be computed inside loops."""
     product_blocks: float = 4.0
     """How often an operand of a large product is packed at most."""
+    tile_types: tuple[tuple[str, str], ...] = ()
+    """Types of operands that products multiply by whole tiles, which read them where they stand."""
     vector_floats: int = 16
     """A result of no more elements is computed at once, wherever it is read."""
     copies: int = 4
@@ -76,6 +78,7 @@ class Fusion(Pass):
             least_rows=self.least_rows,
             row_parallel=self.row_parallel,
             product_blocks=self.product_blocks,
+            tile_types=self.tile_types,
             vector_floats=self.vector_floats,
             costs=Costs(
                 operation_ns=self.operation_ns,

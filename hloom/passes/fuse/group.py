@@ -45,8 +45,9 @@ class Limits:
     least_rows: int = 8
     """Fewer such rows are too few for threads to share."""
     product_blocks: float = 4.0
-    """Of rows or of columns, of a large product, at most: for each the other operand is packed
-    again."""
+    """Of rows or columns of a large product: for each the other operand is packed again."""
+    tile_types: tuple[tuple[str, str], ...] = ()
+    """Types of the operands of products by whole tiles."""
     vector_floats: int = 16
     """A result of no more elements is computed at once, wherever it is read."""
     copies: int = 4
@@ -295,14 +296,13 @@ class FusionGroup:
     def _prologue_refusal(self, p: Instruction, w: float, limits: Limits) -> str | None:
         anchor = self.form.anchor
         assert anchor is not None
-        largest = max(x.shape.size for x in anchor.operands)
-        if w > 2 and p.shape.size * 2 <= min(largest, min(x.shape.size for x in anchor.operands)):
+        if w > 2 and p.shape.size * 2 <= min(x.shape.size for x in anchor.operands):
             return TOO_DEAR
         if w >= 1 and p.opcode != "convert" and is_epilogue(p):
             return "it goes behind the dot that it reads"
         side = self.form.prologue[p]
         costs = limits.costs
-        most = cost.prologue_limit(anchor, side, costs, limits.product_blocks)
+        most = cost.prologue_limit(anchor, side, costs, limits.product_blocks, limits.tile_types)
         left = most - self.account.prologue[side]
         if w > left or (self._widens(p) and not cost.ends_within(p, left, self.members, costs)):
             return "too much to compute for each element a dot reads"

@@ -127,7 +127,7 @@ def weight(
     another order."""
     is_fusion = i.opcode == "fusion"
     leaves = i.called[0].parameters if is_fusion else i.operands
-    if i.has_control_edges or panel_width(matrix.columns) is None or not matrix.depth:
+    if i.has_control_edges or panel_width(matrix.columns, matrix.group) is None or not matrix.depth:
         return None
     array, dims, group = matrix
     if panels_behind(array, set(leaves), dims, group, array.shape.dtype):
@@ -177,7 +177,7 @@ def _panels(literal: Literal, w: Weight) -> Literal:
             array = array.transpose(x.attrs.dimensions)
         else:
             array = array.reshape(x.shape.dims)
-    width, groups = panel_width(columns), w.matrix.depth // group
+    width, groups = panel_width(columns, group), w.matrix.depth // group
     assert width is not None, "there is no weight without panels"
     rows = array.transpose(dims).reshape(groups, group, columns)
     panels = aligned_empty((-(-columns // width), groups, width, group), array.dtype)

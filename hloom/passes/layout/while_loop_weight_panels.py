@@ -145,7 +145,7 @@ def _panels(c: Computation, w: Weight, module: Module) -> Instruction:
             moved.transpose(move.attrs.dimensions)
         else:
             moved.reshape(move.shape.dims)
-    width, groups = panel_width(columns), w.matrix.depth // group
+    width, groups = panel_width(columns, group), w.matrix.depth // group
     assert width is not None, "there is no weight without panels"
     moved.transpose(dims)
     moved.reshape((groups, group, columns))

@@ -31,5 +31,5 @@ def packed_matrix(device: Device, i: Instruction) -> Matrix | None:
     if group > 1 and GemmTiling.of(p, device).form != "packed":
         return None
     matrix = Matrix(x, p.b_dims, group)
-    width, lanes = panel_width(matrix.columns), result_lanes(p, device)
+    width, lanes = panel_width(matrix.columns, group), result_lanes(p, device)
     return None if width is None or width % lanes else matrix

@@ -182,6 +182,7 @@ def fusion_for(device: Device | None, without: tuple[str, ...]) -> Fusion:
         inner_product_flops=costs.inner_product_flops,
         # As many blocks of rows as of columns.
         product_blocks=(PRODUCT_STEPS * device.compute.units) ** 0.5,
+        tile_types=tuple([(a, b) for a, b, _ in device.compute.matrix_tiles]),
         vector_floats=device.compute.vector_floats,
     )
 

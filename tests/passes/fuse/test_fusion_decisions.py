@@ -112,6 +112,27 @@ ENTRY e {{
     assert (decision.reason is None) == is_fused
 
 
+@pytest.mark.parametrize(
+    ("of", "rows", "is_fused"), [("bf16", 64, False), ("bf16", 4, True), ("f32", 64, True)]
+)
+def test_rows_of_whole_tiles_are_not_computed_where_they_are_read(
+    of: str, rows: int, is_fused: bool
+):
+    """They are read as they stand; what follows from them is packed again for each block."""
+    module = parse_module(f"""HloModule m
+ENTRY e {{
+  x = {of}[{rows},256] parameter(0)
+  s = {of}[256] parameter(1)
+  w = {of}[256,128] parameter(2)
+  b = {of}[{rows},256] broadcast(s), dimensions={{1}}
+  a = {of}[{rows},256] multiply(x, b)
+  ROOT d = {of}[{rows},128] dot(a, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}""")
+    step = pass_named("fusion", tile_types=(("bf16", "bf16"),))
+    (decision,) = [d for d in fusion_decisions(module, step) if d.producer.name == "a"]
+    assert (decision.reason is None) == is_fused
+
+
 @pytest.mark.parametrize(("beside", "is_fused"), [("w", False), ("b", True)])
 def test_few_rows_do_not_read_an_operand_in_two_orders(beside: str, is_fused: bool):
     """Vectors go along one of them; the other is turned in tiles by a kernel of its own."""
