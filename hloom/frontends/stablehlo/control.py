@@ -38,6 +38,7 @@ def while_(scope: Scope, op: Any) -> Instruction | list[Instruction]:
             _untupled(part)
         condition.finish()
         body.finish()
+        _say_nothing_of_root(body.computation)
         return scope.emit(
             "while",
             (state[0],),
@@ -115,6 +116,13 @@ def _untupled(inner: Scope) -> None:
         computation.erase(reader)
 
 
+def _say_nothing_of_root(c: Computation) -> None:
+    """Let a value that a region returns stand as it says, and what becomes of it as others say:
+    another branch may say otherwise, and so may the loop."""
+    if c.root.sharding is not None:
+        c.root = c.add("copy", c.root)
+
+
 @IMPORT.of("stablehlo.case", "stablehlo.if")
 def case(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     """Each branch takes the tuple of what it captures."""
@@ -129,6 +137,7 @@ def case(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         if len(captures.instructions) == 1:
             _untupled(inner)
         inner.finish()
+        _say_nothing_of_root(inner.computation)
         called.append(inner.computation)
         inputs.append(scope.tuple_of(captures.instructions))
     if selector.shape.dtype not in (PRED, S32):

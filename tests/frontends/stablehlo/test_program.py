@@ -171,6 +171,26 @@ def test_edges_between_passes_of_shardy_are_their_values():
     assert mark.operands[0].operands[0].opcode == "parameter"
 
 
+def test_branches_may_say_how_each_of_their_results_is_cut():
+    module = module_of_text("""
+    module @m {
+      sdy.mesh @mesh = <["x"=2, "y"=4]>
+      func.func public @main(%a: tensor<16x32xf32>, %k: tensor<i32>) -> tensor<16x32xf32> {
+        %0 = "stablehlo.case"(%k) ({
+          %1 = sdy.sharding_constraint %a <@mesh, [{"x"}, {}]> : tensor<16x32xf32>
+          stablehlo.return %1 : tensor<16x32xf32>
+        }, {
+          %1 = sdy.sharding_constraint %a <@mesh, [{}, {"y"}]> : tensor<16x32xf32>
+          stablehlo.return %1 : tensor<16x32xf32>
+        }) : (tensor<i32>) -> tensor<16x32xf32>
+        return %0 : tensor<16x32xf32>
+      }
+    }""")
+    hloom.verify(module)
+    (branches,) = (i.called for i in module.entry if i.opcode == "conditional")
+    assert [c.root.operands[0].sharding.tiled().tile_dims[:2] for c in branches] == [(2, 1), (1, 4)]
+
+
 def test_shardings_come_back():
     module = module_of_text(SHARDED)
     again = module_of_text(text_of_module(module))
