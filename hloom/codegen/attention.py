@@ -53,12 +53,11 @@ def body_attention(body: Body) -> AttentionForm | None:
 
 def attention_kernel(body: Body, form: AttentionForm, device: Device) -> Emitted:
     """The kernel of a body that is an attention."""
-    from hloom.codegen.attention_tiles import TiledAttentionWriter, has_tiles
+    from hloom.codegen.attention_tiles import TiledAttentionWriter, parts_of_weights
 
-    is_tiled = has_tiles(body, form, device)
-    tiling = AttentionTiling.of(form, device, is_tiled)
+    tiling = AttentionTiling.of(form, device, parts_of_weights(body, form, device))
     emitter = KernelEmitter(body, (form.batch, tiling.chunks), device)
-    writer = TiledAttentionWriter if is_tiled else AttentionWriter
+    writer = TiledAttentionWriter if tiling.parts else AttentionWriter
     writer(emitter, form, tiling).write()
     return emitter.finish()
 
@@ -70,7 +69,7 @@ def products_of(
     where it is given."""
     return (
         dot_product(form.of.scores, leaves, form.keys_left, device),
-        dot_product(form.of.output, leaves, form.values_left, device),
+        dot_product(form.of.output, leaves, form.values_left, device, splits=True),
     )
 
 
@@ -83,7 +82,7 @@ class AttentionWriter(Finish):
         super().__init__(emitter, form.of.output)
         self.form, self.tiling = form, tiling
         leaves = {x for x, _ in emitter.body.leaves}
-        device = emitter.elements.device if tiling.is_tiled else None
+        device = emitter.elements.device if tiling.parts else None
         self.scores, self.values = products_of(form, leaves, device)
         depth = self.scores.depth
         self.keys_packer = self._packer(self.scores, piece=depth)

@@ -3,6 +3,8 @@
 Scores of a tile of rows and keys go from tile registers to memory as they are; masks are applied
 row by row, where the largest score is looked for. Weights are rounded to bf16, as the program's
 probabilities are, before they are divided by their sum, which is of those that are not rounded.
+Where its probabilities are of f32 and values of bf16, a weight is the sum of three numbers of bf16,
+multiplied one after the other: all digits count, in 0.6 to 0.75 of the time that vectors take.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from hloom.device.device import Device
 from hloom.kernel.kernel import Value
 
 
-def has_tiles(body: Body, form: AttentionForm, device: Device) -> bool:
-    """Whether both products of an attention fill tiles of floats."""
+def parts_of_weights(body: Body, form: AttentionForm, device: Device) -> int:
+    """How many numbers of bf16 stand for each weight, if both products of an attention fill tiles
+    of floats; else 0."""
     products = products_of(form, {x for x, _ in body.leaves}, device)
     if min(form.keys, form.columns) < 2 * TILE_LINES:
-        return False
-    return all(p.packing.tile_depth and p.of is F32 and not p.b_panels for p in products)
+        return 0
+    are_tiled = all(p.packing.tile_depth and p.of is F32 and not p.b_panels for p in products)
+    return products[1].packing.parts if are_tiled else 0
 
 
 class TiledAttentionWriter(AttentionWriter):
@@ -32,26 +36,35 @@ class TiledAttentionWriter(AttentionWriter):
         self, emitter: KernelEmitter, form: AttentionForm, tiling: AttentionTiling
     ) -> None:
         super().__init__(emitter, form, tiling)
-        self.weight_stride = tiling.block + tiling.width
+        self.parts = tiling.parts
+        self.weight_stride = (tiling.block + tiling.width) * self.parts
         self.weights = self.b.alloc(self.values.a_type, tiling.height * self.weight_stride)
         self.sums = self.b.alloc(F32, tiling.height * tiling.width)
 
     def _multiply(
-        self, left: Value, at: Affine, stride: int, panels: Value, base: Affine, depth: int
+        self,
+        left: Value,
+        at: Affine,
+        stride: int,
+        panels: Value,
+        base: Affine,
+        depth: int,
+        parts: int = 1,
     ) -> Value:
-        """The sums of a tile of rows and a panel."""
+        """The sums of a tile of rows and a panel; of each step of K the rows have several parts."""
         e, b, tiling, packing = self.e, self.b, self.tiling, self.scores.packing
         one, group, width = packing.tile_depth, packing.group, tiling.width
 
         def step(x: Affine, acc: Value) -> tuple[Value, ...]:
             place = e.scalar(at.plus(x.times(one)))
             a = b.load(left, place, (tiling.height, one), (stride, 1))
-            place = e.scalar(base.plus(x.times(one * width)))
+            k = e.indices.quotient(x, parts)
+            place = e.scalar(base.plus(k.times(one * width)))
             y = b.load(panels, place, (one // group, group, width), (group * width, 1, group))
             return (b.dot(acc, a, y),)
 
         zero = b.constant(F32, 0, (tiling.height, width))
-        [acc] = e.loop(-(-depth // one), (zero,), step)
+        [acc] = e.loop(-(-depth // one) * parts, (zero,), step)
         return acc
 
     def _score(self, tile: Affine, m: Affine, keys: Affine, t: Affine, low: Affine) -> None:
@@ -76,22 +89,29 @@ class TiledAttentionWriter(AttentionWriter):
         step = self.values.packing.tile_depth
         if size % step:
             zeros = self.b.constant(self.values.a_type, 0, (step,))
-            self._put(self.weights, self._weight_place(r, constant(size - size % step)), zeros)
+            for part in range(self.parts):
+                place = self._weight_place(r, constant(size - size % step), part)
+                self._put(self.weights, place, zeros)
         super()._weigh(tile, m, r, low, size)
 
-    def _weight_place(self, r: Affine, k: Affine) -> Affine:
-        return r.times(self.weight_stride).plus(k)
+    def _weight_place(self, r: Affine, k: Affine, part: int) -> Affine:
+        """Where weights of a row begin that are for a whole number of steps of K."""
+        within = k.times(self.parts).plus(part * self.values.packing.tile_depth)
+        return r.times(self.weight_stride).plus(within)
 
     def _put_weights(self, r: Affine, k: Affine, weights: Value) -> None:
-        narrow = self.b.convert(weights, self.values.a_type)
-        self._put(self.weights, self._weight_place(r, k), narrow)
+        b = self.b
+        for part in range(self.parts):
+            narrow = b.convert(weights, self.values.a_type)
+            self._put(self.weights, self._weight_place(r, k, part), narrow)
+            if part + 1 < self.parts:
+                weights = b.binary("subtract", weights, b.convert(narrow, F32))
 
     def _add_values(self, tile: Affine, j: Affine, size: int) -> None:
         e, b, tiling = self.e, self.b, self.tiling
         panel = j.times(self.values_packer.panel)
-        acc = self._multiply(
-            self.weights, constant(0), self.weight_stride, self.v_panels, panel, size
-        )
+        stride, parts = self.weight_stride, self.parts
+        acc = self._multiply(self.weights, constant(0), stride, self.v_panels, panel, size, parts)
         b.store(self.sums, b.index(0), acc, (tiling.width, 1))
         width = (tiling.width,)
 

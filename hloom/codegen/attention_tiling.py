@@ -32,16 +32,16 @@ class AttentionTiling:
     """Tiles of rows in a step."""
     chunks: int
 
-    is_tiled: bool = False
-    """Whether products are by the device's tiles of matrices."""
+    parts: int = 0
+    """Numbers that stand for each weight where products are by the device's tiles of matrices."""
 
     @staticmethod
-    def of(form: AttentionForm, device: Device, is_tiled: bool = False) -> AttentionTiling:
+    def of(form: AttentionForm, device: Device, parts: int = 0) -> AttentionTiling:
         """The tiling for a machine with such vectors, or such tiles."""
         lanes = device.compute.vector_bytes // 4
         vectors = max(sum_registers(device) // TILE_ROWS, 1)
         height = min(TILE_ROWS, form.rows)
-        if is_tiled:
+        if parts:
             height = TILE_LINES * (2 if form.rows >= 2 * TILE_LINES else 1)
             vectors = 2 * TILE_LINES // lanes
         tiles = -(-form.rows // height)
@@ -52,7 +52,7 @@ class AttentionTiling:
         while True:
             chunks = -(-tiles // row_tiles)
             row_tiles = -(-tiles // chunks)
-            tiling = AttentionTiling(height, lanes, vectors, panels, row_tiles, chunks, is_tiled)
+            tiling = AttentionTiling(height, lanes, vectors, panels, row_tiles, chunks, parts)
             if tiling.scratch_bytes(form) <= SCRATCH_BYTES:
                 return tiling
             if row_tiles * height > tiling.block:
@@ -66,8 +66,9 @@ class AttentionTiling:
         column_tiles = -(-form.columns // width)
         kept_floats = rows * (form.depth + column_tiles * width + 2)
         scores = self.height * (2 * width + self.block + 1)
-        if self.is_tiled:  # weights in bf16, and the sums of a tile
-            scores += self.height * (self.width + (self.block + self.width) // 2)
+        if self.parts:  # weights in bf16, and the sums of a tile
+            weights = (self.block + self.width) * self.parts
+            scores += self.height * (self.width + weights // 2)
         packed = self.panels * (form.depth + 1) + column_tiles * (min(self.block, form.keys) + 1)
         return 4 * (kept_floats + scores + packed * width)
 

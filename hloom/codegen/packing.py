@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import RESHAPES
 from hloom.types.dtype import DType, dtype
 
 BIAS = 128
@@ -27,6 +29,8 @@ class Packing(NamedTuple):
     biased: bool = False
     tile_depth: int = 0
     """Elements of K that the device multiplies at once, where it multiplies whole tiles."""
+    parts: int = 1
+    """Numbers of the packed type of which each element of A is the sum, digits behind digits."""
 
     @property
     def step(self) -> int:
@@ -47,6 +51,10 @@ WIDE = Packing()
 TILE_LINES = 16
 """Rows and columns of a tile. With fewer columns, and a K that does not fill half of one, vectors
 are faster."""
+MOVES = opcodes(RESHAPES, also=("transpose",))
+"""What an operand may be moved by between its conversion and the product."""
+PARTS_OF_F32 = 3
+"""Of bf16, with 8 digits each, that have the 24 digits of f32."""
 FEWEST_ROWS, FEWEST_NARROW_ROWS = 7, 4
 """With fewer rows B is read where it stands, by vectors: as fast as it comes from memory."""
 
@@ -58,13 +66,17 @@ def packing_of(
     leaves: set[Instruction],
     device: Device | None,
     sizes: tuple[int, int, int] = (0, 0, 0),
+    splits: bool = False,
 ) -> Packing:
     """How operands are packed for the device's instructions, if there is one for types that hold
     what they are computed from exactly. `sizes`: rows, columns and K; whole tiles are for products
-    that fill some."""
+    that fill some. `splits`: whether A may be several numbers of a narrow type for each of its
+    own, whose products and sums are as exact."""
     if device is None:
         return WIDE
-    left, right = [exact_source(x, leaves).shape.dtype for x in (a, b)]
+    # Of fewer rows as much time goes into putting together the pairs of what was moved.
+    is_moved = sizes[0] > 2 * TILE_LINES
+    left, right = [exact_type(x, leaves, is_moved) for x in (a, b)]
     for first, second, depth in device.compute.matrix_tiles:
         types, (rows, columns, k) = (dtype(first), dtype(second)), sizes
         if sums.name != ("f32" if types[0].is_floating else "s32"):
@@ -74,6 +86,8 @@ def packing_of(
             continue
         if holds(types[0], left) and holds(types[1], right):
             return Packing(*types, 4 // types[0].size_bytes, tile_depth=depth)
+        if splits and left.name == "f32" and types[0].name == "bf16" and holds(types[1], right):
+            return Packing(*types, 2, tile_depth=depth, parts=PARTS_OF_F32)
     for first, second, group in device.compute.dot_products:
         types = dtype(first), dtype(second)
         wide_name = "f32" if types[0].is_floating else "s32"
@@ -91,6 +105,19 @@ def exact_source(x: Instruction, leaves: set[Instruction]) -> Instruction:
     while x not in leaves and x.opcode == "convert" and holds(x.shape.dtype, source_type(x)):
         x = x.operands[0]
     return x
+
+
+def exact_type(x: Instruction, leaves: set[Instruction], is_moved: bool) -> DType:
+    """The narrowest type that is known to have all numbers of an operand: what it is widened from;
+    `is_moved`: wherever its elements are moved since."""
+    narrowest = x.shape.dtype
+    while x not in leaves:
+        if x.opcode == "convert" and holds(x.shape.dtype, source_type(x)):
+            narrowest = source_type(x)
+        elif not is_moved or x.opcode not in MOVES or len(x.operands) != 1:
+            break
+        x = x.operands[0]
+    return narrowest
 
 
 def source_type(x: Instruction) -> DType:

@@ -138,6 +138,7 @@ def dot_product(
     leaves: set[Instruction],
     swapped: bool | None = None,
     device: Device | None = None,
+    splits: bool = False,
 ) -> Product:
     """A canonical dot as a product of matrices; `swapped` says whether its second operand has the
     rows, None leaves the choice to what is fast. Where the device is given, its instructions for
@@ -160,7 +161,7 @@ def dot_product(
         left, right = right, left
     depth = lhs.shape.dims[a.lhs_contracting_dims[0]]
     sizes = (left.size, right.size, depth)
-    packing = packing_of(left.array, right.array, of, leaves, device, sizes)
+    packing = packing_of(left.array, right.array, of, leaves, device, sizes, splits)
     panels = right.panels(leaves, packing.group, packing.b or of)
     if panels and depth % packing.step:  # there are no zeros behind them
         packing = packing_of(left.array, right.array, of, leaves, device)

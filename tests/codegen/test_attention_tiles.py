@@ -54,3 +54,28 @@ def test_operands_in_another_order() -> None:
 @pytest.mark.parametrize("size", UNTILED, ids=str)
 def test_what_fills_no_tile_is_left_to_vectors(size: tuple[int, int, int, int, int]) -> None:
     agrees(size, tiled=False)
+
+
+@pytest.mark.parametrize("values_first", [False, True])
+@pytest.mark.parametrize("size", [(3, 50, 70, 40, 48), (2, 49, 301, 64, 80)], ids=str)
+def test_weights_of_f32_keep_their_digits(
+    size: tuple[int, int, int, int, int], values_first: bool
+) -> None:
+    """Beside values of bf16 each is three numbers of bf16; one alone would be off by 2 ** -9."""
+    text = module(*size, values_first=values_first)
+    for name in "qkv":
+        shape = text.partition(f"%{name} = f32")[2].partition(" ")[0]
+        of_16 = f"%{name}16 = bf16{shape} parameter"
+        text = text.replace(f"%{name} = f32{shape} parameter", of_16)
+        at = text.index("  %low =")
+        text = f"{text[:at]}  %{name} = f32{shape} convert(%{name}16)\n{text[at:]}"
+    executable, parsed = compiled(text)
+    assert is_tiled(executable)
+    rng = np.random.default_rng(0)
+    given = [
+        (0.3 * rng.standard_normal(i.shape.dims)).astype(i.shape.dtype.numpy)
+        for i in parsed.entry.parameters
+    ]
+    wanted = np.asarray(hloom.evaluate(parsed, *given).array)
+    result = np.asarray(executable(*given))
+    np.testing.assert_allclose(result, wanted, atol=2.0**-18 * np.abs(wanted).max())

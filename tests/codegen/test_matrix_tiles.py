@@ -75,6 +75,24 @@ def test_bf16(size: tuple[int, int, int], order: str) -> None:
     agrees(module(size, order, ("bf16", "bf16", "f32")), "f32")
 
 
+def test_operands_that_are_moved_behind_their_conversion() -> None:
+    """Heads between rows and depth: f32 of bf16 has no digits that tiles leave out."""
+    agrees(
+        """HloModule m
+ENTRY e {
+  x = bf16[40,3,64] parameter(0)
+  y = bf16[48,3,64] parameter(1)
+  x32 = f32[40,3,64] convert(x)
+  y32 = f32[48,3,64] convert(y)
+  a = f32[3,40,64] transpose(x32), dimensions={1,0,2}
+  b = f32[3,48,64] transpose(y32), dimensions={1,0,2}
+  ROOT d = f32[3,40,48] dot(a, b), lhs_batch_dims={0}, lhs_contracting_dims={2},
+    rhs_batch_dims={0}, rhs_contracting_dims={2}
+}""",
+        "f32",
+    )
+
+
 @pytest.mark.parametrize("size", [(64, 64, 64), (45, 90, 77)], ids=str)
 def test_few_steps_keep_their_sums_in_registers(size: tuple[int, int, int]) -> None:
     """Steps that are written out neither store nor load sums in between; where nothing follows and
