@@ -35,8 +35,9 @@ from hloom.rewrite.driver import Trace
 from hloom.types.shape import ProgramShape, Shape
 
 COLLECTIVES = opcodes(COLLECTIVE)
-FEW_INSTRUCTIONS = 500
-"""Of a program that is partitioned in several ways whatever that saves: it takes up to a second."""
+FEW_INSTRUCTIONS = 2_000
+"""Of a program that is partitioned in several ways whatever that saves: of training steps of 1,000
+to 1,230 instructions that took 0.3 to 0.9 s more, and a device receives 0.89 to 1.00 of it."""
 
 
 def is_partitionable(module: Module) -> bool:

@@ -66,3 +66,15 @@ def test_a_program_that_is_refused_with_exchanges_is_partitioned_without(refused
             cut_and_compared(THREE)
     else:
         assert traffic(cut_and_compared(THREE)) == {"all-reduce": 64 * 64}
+
+
+def test_steps_of_over_five_hundred_instructions_are_partitioned_in_several_ways() -> None:
+    """Few rows are exchanged in them, too."""
+    lines = [f"  n{k} = f32[] negate({f'n{k - 1}' if k else 'c'})" for k in range(600)]
+    end = """  b = f32[64,64] broadcast(n599), dimensions={}
+  s = f32[64,64] add(g, b)
+  ROOT y = f32[64,64] add(s, a), sharding={replicated}
+}"""
+    text = "\n".join([GRADIENT, "  c = f32[] parameter(3)", *lines, end])
+    exchanged = traffic(partitioned(parsed(text, 4)))
+    assert "all-reduce" not in exchanged and sum(exchanged.values()) < 2 * 64 * 64
