@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hloom.torch.operations import OWN
 from hloom.torch.tensors import dtype_of
 
 Function = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
@@ -32,7 +33,9 @@ def as_function(torch: Any, exported: Any) -> tuple[list[str], list[Any], list[i
             _give_each_dimension_its_own(node)
         elif node.target is torch.ops.aten.native_group_norm.default:
             node.target = _group_norm
-        elif hasattr(node.target, "name") and node.target.name() in GROUPED_PRODUCTS:
+        if (own := OWN.get(_name(node.target))) is not None:
+            node.target = own
+        elif _name(node.target) in GROUPED_PRODUCTS:
             _teach_grouped_product(node.target)
     signature = exported.graph_signature
     known = {**exported.state_dict, **exported.constants}
@@ -83,6 +86,12 @@ def _place(torch: Any, spec: Any, places: dict[str, int]) -> int | None:
     if spec.kind is torch.export.graph_signature.InputKind.USER_INPUT:
         return None
     return places[spec.target]
+
+
+def _name(target: Any) -> str:
+    """The name of an operation with its form; empty for what is none."""
+    name = getattr(target, "name", None)
+    return str(name()) if callable(name) else ""
 
 
 def _give_each_dimension_its_own(node: Any) -> None:
