@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 from hloom.base.diagnostics import HloError
@@ -24,11 +25,13 @@ from hloom.codegen.llvm.values import V, type_text
 class Scope:
     """What is known of one open scope: its value numbers, and where to hoist out of it."""
 
-    __slots__ = ("hoisted", "keys")
+    __slots__ = ("hoisted", "keys", "trips")
 
-    def __init__(self, hoisted: list[Any] | None) -> None:
+    def __init__(self, hoisted: list[Any] | None, trips: float = 1) -> None:
         self.hoisted = hoisted
         """Lines written just before a loop; None for a branch, out of which nothing is hoisted."""
+        self.trips = trips
+        """How often a loop runs; infinite where that is not known."""
         self.keys: list[str] = []
         """The numbered texts to forget when the scope closes."""
 
@@ -52,6 +55,13 @@ class Loop:
             carried_types, value_types = [v.type for v in self.carried], [v.type for v in values]
             raise HloError(f"a loop carries {carried_types}, given {value_types}", rule="llvm-loop")
         self.next_values = list(values)
+
+
+def trip_count(begin: V, end: V, step: V) -> float:
+    """How often a loop runs; infinite where its bounds are no constants."""
+    if begin.value is None or end.value is None or not step.value:
+        return inf
+    return max(0, -(-(int(end.value) - int(begin.value)) // int(step.value)))
 
 
 class Lines:
@@ -93,6 +103,14 @@ class Lines:
         name = f"%v{self._count}"
         self.lines.append(f"  {name} = {text}")
         return V(name, kind, lanes, len(self._scopes) - 1)
+
+    def repeats(self, depth: int) -> float:
+        """How often this place is reached for each run of a pure instruction whose operands have
+        such a depth; infinite where a loop between has unknown bounds."""
+        at, times = self.depth, 1.0
+        while at > depth and (scope := self._scopes[at]).hoisted is not None:
+            at, times = at - 1, times * scope.trips
+        return times
 
     def pure(self, text: str, kind: str, lanes: int, depth: int, type: str | None = None) -> V:
         """The result of a pure instruction: an earlier one of the same text, or a new one.
@@ -166,9 +184,9 @@ class Lines:
 
     # Regions
 
-    def open_scope(self, hoisted: list[Any] | None = None) -> None:
-        """Begins a scope; `hoisted` are the lines before it if it is a loop."""
-        self._scopes.append(Scope(hoisted))
+    def open_scope(self, hoisted: list[Any] | None = None, trips: float = 1) -> None:
+        """Begins a scope; `hoisted` are the lines before it if it is a loop, of so many trips."""
+        self._scopes.append(Scope(hoisted, trips))
 
     def close_scope(self) -> None:
         """Ends the innermost scope: its values are no longer shared."""
@@ -205,7 +223,7 @@ class Lines:
         self.label = head
         phis: list[Any] = []  # known when the body is
         self.lines.append(phis)
-        self.open_scope(hoisted)
+        self.open_scope(hoisted, trip_count(begin, end, step))
         names = ["%" + self.fresh("i"), *("%" + self.fresh("c") for _ in carried)]
         initial = [begin, *carried]
         inside = [V(n, v.kind, v.lanes, outer + 1, None, v.type) for n, v in zip(names, initial)]
