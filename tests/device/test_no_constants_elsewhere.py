@@ -144,6 +144,7 @@ LARGE = {
     "codegen/llvm/compile.py": "as above",
     "codegen/llvm/known_offsets.py": EFFORT,
     "codegen/llvm/lower_dot.py": "a byte repeated",
+    "codegen/llvm/lower_real.py": "the largest numbers whose reciprocals are normal ones",
     "codegen/llvm/required_features.py": "a question to the system",
     "codegen/llvm/values.py": WIDTH,
     "codegen/pieces.py": "elements whose masks cost more than a kernel: a ratio",

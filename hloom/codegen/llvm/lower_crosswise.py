@@ -6,10 +6,12 @@ its rows are picked out of it, which takes one instruction for each row and two 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hloom.codegen.llvm.lower_shape import turned_matrix
 from hloom.codegen.llvm.lower_state import KernelLowering, Rows, row_offsets, storage_of
 from hloom.codegen.llvm.lower_storage import from_storage, to_storage
-from hloom.codegen.llvm.values import V
+from hloom.codegen.llvm.values import INTEGER_OF_BITS, V
 from hloom.kernel.kernel import Op
 from hloom.types.dtype import DType
 
@@ -46,6 +48,13 @@ def load_crosswise(
         for start in outer:
             rows += _picked_columns(low, base, start, height, width, dtype)
         return rows
+    if strides[-1] == height and _is_turned_by_chunks(low, height, width, size):
+        for start in outer:
+            block = [
+                e.load(e.gep(base, (start + j * width) * size), kind, width) for j in range(height)
+            ]
+            rows += [from_storage(e, row, dtype) for row in _turned_by_chunks(low, block, size)]
+        return rows
     for start in outer:
         places = [e.gep(base, (start + j * strides[-1]) * size) for j in range(width)]
         turned = turned_matrix(low, [e.load(place, kind, height) for place in places])
@@ -62,6 +71,58 @@ def _is_picked(low: KernelLowering, height: int, width: int, size: int) -> bool:
     if size < 4 and not low.machine.has_avx512:
         most = min(most, MOST_PICKED_NARROW)
     return height * width * size <= most * low.machine.vector_bytes
+
+
+def _is_turned_by_chunks(low: KernelLowering, height: int, width: int, size: int) -> bool:
+    """Whether a tile that lies transposed in one piece fills as many registers as it has rows, each
+    with several elements of every row, which one instruction brings together."""
+    row = width * size
+    is_register = row in (low.machine.vector_bytes, low.machine.vector_bytes // 2)
+    if not low.machine.has_avx512 or not is_register or height & (height - 1):
+        return False
+    chunk = row // height
+    return size < chunk and 4 <= chunk <= 16 and (size > 1 or low.machine.has("avx512vbmi"))
+
+
+def _turned_by_chunks(low: KernelLowering, block: Rows, size: int) -> Rows:
+    """The rows of a tile from the registers in which it lies transposed: what a register has of
+    each row side by side, and then these chunks turned as elements."""
+    e, height, lanes = low.e, len(block), block[0].lanes
+    together = [at for row in range(height) for at in range(row, lanes, height)]
+    return _turned_chunks(low, [e.shuffle(part, None, together) for part in block], size)
+
+
+def _spread_by_chunks(low: KernelLowering, rows: Rows, size: int) -> Rows:
+    """The registers in which the rows of a tile lie transposed: their chunks turned as elements,
+    and then what a register has of each row spread over it."""
+    e, height, lanes = low.e, len(rows), rows[0].lanes
+    apart = [row * lanes // height + at for at in range(lanes // height) for row in range(height)]
+    return [e.shuffle(part, None, apart) for part in _turned_chunks(low, rows, size)]
+
+
+def _turned_chunks(low: KernelLowering, rows: Rows, size: int) -> Rows:
+    """As many registers as each has chunks, the first of which gets all first chunks, and so on."""
+    e, height = low.e, len(rows)
+    if height == 4:
+        turned = _turned_quarters(low, [e.bitcast(row, "i64") for row in rows])
+    else:
+        kind = INTEGER_OF_BITS[8 * rows[0].lanes * size // height]
+        turned = turned_matrix(low, [e.bitcast(row, kind) for row in rows])
+    return [e.bitcast(row, rows[0].kind) for row in turned]
+
+
+def _turned_quarters(low: KernelLowering, rows: Rows) -> Rows:
+    """Four registers, the first of which gets their first quarters, and so on."""
+
+    def picked(a: V, b: V, quarters: Sequence[int]) -> V:
+        length = a.lanes // 4
+        return low.e.shuffle(a, b, [q * length + n for q in quarters for n in range(length)])
+
+    halves = [
+        [picked(a, b, (at, at + 1, at + 4, at + 5)) for a, b in (rows[:2], rows[2:])]
+        for at in (0, 2)
+    ]
+    return [picked(a, b, range(at, 8, 2)) for a, b in halves for at in (0, 1)]
 
 
 def _picked_columns(
@@ -90,5 +151,10 @@ def store_crosswise(low: KernelLowering, op: Op, base: V, rows: Rows, dtype: DTy
     outer = row_offsets((*shape[:-2], 1), (*strides[:-2], 1))
     for number, start in enumerate(outer):
         block = [to_storage(e, r, dtype) for r in rows[number * height : (number + 1) * height]]
+        width = block[0].lanes
+        if strides[-1] == height and _is_turned_by_chunks(low, height, width, size) and not flags:
+            for j, row in enumerate(_spread_by_chunks(low, block, size)):
+                e.store(row, e.gep(base, (start + j * width) * size))
+            continue
         for j, row in enumerate(turned_matrix(low, block)):
             e.store(row, e.gep(base, (start + j * strides[-1]) * size), align, flags)
