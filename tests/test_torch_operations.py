@@ -65,6 +65,26 @@ class Elements(torch.nn.Module):
         ]
 
 
+class Matrices(torch.nn.Module):
+    def forward(self, x, b):
+        a = x @ x.mT + 3 * torch.eye(3)
+        q, r = torch.linalg.qr(a)
+        u, s, v = torch.linalg.svd(a)
+        place, lower, upper = torch.linalg.lu(x)
+        return [
+            torch.linalg.cholesky(a),
+            torch.linalg.solve(a, b),
+            torch.linalg.inv(a),
+            torch.linalg.det(a),
+            torch.logdet(a),
+            torch.linalg.eigvalsh(a),
+            q @ r,
+            (u * s[..., None, :]) @ v,
+            place @ lower @ upper,
+            torch.fft.irfft2(torch.complex(a, a), s=(3, 5), norm="ortho"),
+        ]
+
+
 CASES = [
     (Images, lambda: (torch.randn(2, 4, 6, 8), torch.randn(4, 3, 3, 3))),
     (
@@ -76,6 +96,7 @@ CASES = [
             torch.tensor([0, 2, 3]),
         ),
     ),
+    (Matrices, lambda: (torch.randn(2, 3, 3), torch.randn(2, 3, 2))),
     (Elements, lambda: (torch.randn(3, 3), torch.tensor([[-3], [0], [4]]))),
 ]
 

@@ -42,7 +42,10 @@ def as_function(torch: Any, exported: Any) -> tuple[list[str], list[Any], list[i
     names = [*signature.parameters, *signature.buffers]
     lifted = list(getattr(signature, "lifted_tensor_constants", ()))
     places = {name: k for k, name in enumerate([*names, *lifted])}
-    order = [_place(torch, spec, places) for spec in signature.input_specs]
+    token = torch.export.graph_signature.InputKind.TOKEN  # an order of effects: no value
+    inputs = [spec for spec in signature.input_specs if spec.kind is not token]
+    first = len(signature.input_specs) - len(inputs)  # in front, and of the results, too
+    order = [_place(torch, spec, places) for spec in inputs]
     kinds = [getattr(torch.export.graph_signature.OutputKind, name, None) for name in WRITTEN]
     written = [places[s.target] for s in signature.output_specs if s.kind in kinds]
 
@@ -50,7 +53,8 @@ def as_function(torch: Any, exported: Any) -> tuple[list[str], list[Any], list[i
         own = iter(arguments)
         values = [next(own) if k is None else state[k] for k in order]
         interpreter = _interpreter(torch, exported.graph_module)
-        return interpreter.run(*values, enable_io_processing=False)
+        values = [*[None] * first, *values]
+        return interpreter.run(*values, enable_io_processing=False)[first:]
 
     return names, [known[name] for name in [*names, *lifted]], written, function
 
@@ -68,7 +72,7 @@ def _interpreter(torch: Any, graph: Any) -> Any:
             if not isinstance(value, (tuple, list)):
                 return _typed(torch, value, meant)
             whole = meant if isinstance(meant, (tuple, list)) else [None] * len(value)
-            return type(value)(_typed(torch, x, m) for x, m in zip(value, whole, strict=True))
+            return [_typed(torch, x, m) for x, m in zip(value, whole, strict=True)]
 
     return Interpreter(graph)
 

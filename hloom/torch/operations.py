@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from hloom.torch.linalg import LINALG
+
 Array = Any
 
 
@@ -294,7 +296,17 @@ def no_check(*arguments: Any, **keywords: Any) -> None:
     """What says only that something holds."""
 
 
+def with_effects(token: Any, operation: Any, *arguments: Any, **keywords: Any) -> tuple[Any, Any]:
+    """What keeps its place in the order of effects: a check, which no program here makes."""
+    if OWN.get(operation.name()) is not no_check:
+        raise NotImplementedError(f"{operation.name()} has an effect")
+    return token, None
+
+
 OWN: dict[str, Callable[..., Any]] = {
+    **LINALG,
+    "with_effects": with_effects,
+    "aten::_linalg_check_errors": no_check,
     "aten::addmm": addmm,
     "aten::addmv": addmm,
     "aten::baddbmm": addmm,
