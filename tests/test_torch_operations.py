@@ -52,7 +52,7 @@ class Rows(torch.nn.Module):
 
 
 class Elements(torch.nn.Module):
-    def forward(self, x, powers):
+    def forward(self, x, powers, turned):
         nothing = torch.full((3, 3), torch.nan)
         return [
             torch.ldexp(x, powers),
@@ -62,6 +62,7 @@ class Elements(torch.nn.Module):
             torch.baddbmm(nothing[None], x[None], x[None], beta=0),
             F.rrelu(x),
             x + x[0, 0].item(),
+            turned.angle() + torch.fft.fftfreq(3, 0.5),
         ]
 
 
@@ -97,7 +98,14 @@ CASES = [
         ),
     ),
     (Matrices, lambda: (torch.randn(2, 3, 3), torch.randn(2, 3, 2))),
-    (Elements, lambda: (torch.randn(3, 3), torch.tensor([[-3], [0], [4]]))),
+    (
+        Elements,  # of which the last is a view whose memory holds conjugates
+        lambda: (
+            torch.randn(3, 3),
+            torch.tensor([[-3], [0], [4]]),
+            torch.complex(torch.randn(3), torch.randn(3)).conj(),
+        ),
+    ),
 ]
 
 

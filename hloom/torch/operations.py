@@ -257,6 +257,19 @@ def ldexp(x: Array, power: Array) -> Array:
     return x.astype(of) * jnp.exp2(power.astype(of))
 
 
+def angle(x: Array) -> Array:
+    from jax import numpy as jnp
+
+    return jnp.angle(x)
+
+
+def frequencies(name: str, count: int, spacing: float = 1.0, **keywords: Any) -> Array:
+    """Those of a transform: `fftfreq`, `rfftfreq`."""
+    from jax import numpy as jnp
+
+    return getattr(jnp.fft, name)(count, spacing)
+
+
 def view_as_type(x: Array, dtype: Any) -> Array:
     """The same bytes as elements of another type."""
     import jax
@@ -327,6 +340,9 @@ OWN: dict[str, Callable[..., Any]] = {
     "aten::searchsorted.Scalar": searchsorted,
     "aten::repeat_interleave.Tensor": repeat_interleave,
     "aten::ldexp.Tensor": ldexp,
+    "aten::angle": angle,
+    "aten::fft_fftfreq": partial(frequencies, "fftfreq"),
+    "aten::fft_rfftfreq": partial(frequencies, "rfftfreq"),
     "aten::view.dtype": view_as_type,
     "aten::rrelu_with_noise_functional": rrelu,
     "aten::item": item,

@@ -41,6 +41,8 @@ def array_of(tensor: Any) -> np.ndarray:
     """A tensor as an array, which shares its memory where it can."""
     torch, _ = torch_and_trees()
     tensor = tensor.detach().cpu().contiguous()
+    if tensor.is_conj() or tensor.is_neg():  # views, whose memory holds other numbers
+        tensor = tensor.resolve_conj().resolve_neg()
     name = str(tensor.dtype).removeprefix("torch.")
     if tensor.is_quantized:
         raise UsageError(
