@@ -177,9 +177,18 @@ def _at_most(e: Emit, code: V, largest: int, beyond: int) -> V:
     return e.select(over, _word(e, code, beyond), code)
 
 
+def computed_half(e: Emit, x: V) -> V:
+    """The bits of bf16 (i16) of a result of arithmetic in f32 or f64: by the instruction for it,
+    where there is one. It takes subnormal numbers for zero, of which there are none in results, and
+    leaves of NaN's digits what bf16 has of them."""
+    if not e.machine.has_bf16 or x.value is not None:
+        return high_half(e, rounded_half(e, x))
+    return e.bitcast(e.fptrunc(e.fptrunc(x, "f32"), "bf16"), "i16")
+
+
 def rounded_half(e: Emit, x: V) -> V:
-    """The bits of the f32 (i32) that f32 or f64 is when it is rounded to bf16: those of bf16, then
-    zeros. (The instruction for it would make denormals zero.)"""
+    """The bits of the f32 (i32) that f32 or f64 is when it is rounded to bf16, subnormal numbers
+    too: those of bf16, then zeros."""
     if x.kind == "f64":
         x = e.fptrunc(x, "f32")
     bits = e.bits(x)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.computed import computed_values
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.lower_control import for_, if_, while_
 from hloom.codegen.llvm.lower_dot import DOT, find_deferred
@@ -26,6 +27,7 @@ from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.moved import moved_as_bits
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Block, Kernel, Value
+from hloom.types.dtype import BF16
 
 STRICT = Freedom()
 
@@ -83,10 +85,12 @@ def lower_block(low: KernelLowering, block: Block) -> tuple[Value, ...]:
 
 def _look_ahead(low: KernelLowering, is_tiled: bool) -> None:
     """Looks in every block for loads that dots emit themselves, for sums of tiles that are only
-    stored, and for what it yields."""
+    stored, for results of arithmetic, and for what it yields."""
     uses: dict[Value, int] = {}
     blocks: set[Block] = set()
     low.planes = planes_of_scratch(low.kernel)
+    if low.machine.has_bf16 and any(p.value.dtype is BF16 for p in low.kernel.params):
+        low.computed = computed_values(low.kernel)
     for block in _blocks(low.kernel.body):
         for op in block.ops:
             for x in op.operands:

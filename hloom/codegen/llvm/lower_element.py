@@ -14,11 +14,11 @@ from hloom.codegen.llvm.lower_convert import bitcast_row, convert_rows
 from hloom.codegen.llvm.lower_integer import INTEGER, PRED_FUNCTIONS
 from hloom.codegen.llvm.lower_real import REAL, compare, reduce_precision
 from hloom.codegen.llvm.lower_shape import splatted
-from hloom.codegen.llvm.lower_state import Handler, KernelLowering, Rows, rounded_through
+from hloom.codegen.llvm.lower_state import Handler, KernelLowering, Rows, as_narrow, rounded_through
 from hloom.codegen.llvm.values import V
 from hloom.ir.elementwise import BINARY, UNARY
 from hloom.kernel.kernel import Op, Value
-from hloom.types.dtype import F8E8M0FNU, DType
+from hloom.types.dtype import BF16, F8E8M0FNU, DType
 
 Item = tuple[V, ...]
 
@@ -179,7 +179,11 @@ def select(low: KernelLowering, op: Op) -> Rows:
     """x where the mask holds, else y; the mask per element, or one for all."""
     mask, x, y = op.operands
     masks, first, second = low.of(mask), low.of(x), low.of(y)
-    pick = low.e.select
+    dtype = op.result.dtype
+
+    def pick(m: V, a: V, b: V) -> V:
+        return as_narrow(low.e, low.e.select(m, a, b), dtype, (a, b))
+
     if len(masks) != len(first):
         masks = masks * (len(first) // len(masks))
     return [low.each(pick, m, a, b) for m, a, b in zip(masks, first, second)]
@@ -207,8 +211,13 @@ def clamp(low: KernelLowering, op: Op) -> Rows:
 
 def convert(low: KernelLowering, op: Op) -> Rows:
     """The tile in another type."""
-    x = op.operands[0]
-    return convert_rows(low, low.of(x), x.dtype, op.result.dtype)
+    x, target = op.operands[0], op.result.dtype
+    if x in low.computed and target is BF16 and x.dtype.is_floating:
+        return [
+            low.each(lambda part: rounded_through(low.e, part, target, is_result=True), row)
+            for row in low.of(x)
+        ]
+    return convert_rows(low, low.of(x), x.dtype, target)
 
 
 def bitcast_convert(low: KernelLowering, op: Op) -> Rows:

@@ -186,10 +186,12 @@ def _store_plain(low: KernelLowering, op: Op, base: V, rows: Rows, dtype: DType)
         store_crosswise(low, op, base, rows, dtype)
     else:
         flags, align = _hints(low, op, dtype)
+        is_result = op.operands[2] in low.computed
         for at, row in zip(row_offsets(shape, strides), rows):
             stride = strides[-1] if row.lanes > 1 else 1
             for part in low.parts(row):
-                _store_row(low, base, at, stride, to_storage(low.e, part, dtype), flags, align)
+                held = to_storage(low.e, part, dtype, is_result=is_result)
+                _store_row(low, base, at, stride, held, flags, align)
                 at += part.lanes * stride
 
 

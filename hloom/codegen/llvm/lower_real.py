@@ -11,7 +11,7 @@ from math import frexp
 
 from hloom.codegen.llvm.convert import narrowed, widened
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.lower_state import KernelLowering, rounded_through
+from hloom.codegen.llvm.lower_state import KernelLowering, as_narrow, rounded_through
 from hloom.codegen.llvm.math import MATH
 from hloom.codegen.llvm.math.power import WITH_ROOT
 from hloom.codegen.llvm.values import BITS, V
@@ -99,7 +99,7 @@ def _chosen(method: str) -> Function:
     """An Emit method whose result is one of the operands."""
 
     def apply(low: KernelLowering, dtype: DType, *x: V) -> V:
-        return getattr(low.e, method)(*x)
+        return as_narrow(low.e, getattr(low.e, method)(*x), dtype, x)
 
     return apply
 
@@ -120,7 +120,7 @@ def function(opcode: str) -> Function:
 def clamp(low: KernelLowering, dtype: DType, least: V, x: V, most: V) -> V:
     """min(max(x, least), most); NaN anywhere gives NaN."""
     e = low.e
-    return e.fminimum(e.fmaximum(x, least), most)
+    return as_narrow(e, e.fminimum(e.fmaximum(x, least), most), dtype, (least, x, most))
 
 
 def is_finite(low: KernelLowering, dtype: DType, x: V) -> V:
@@ -199,7 +199,7 @@ def reduce_precision(low: KernelLowering, dtype: DType, exponents: int, mantissa
 
 def negate(low: KernelLowering, dtype: DType, x: V) -> V:
     """The other sign, of NaN and zero too; rounded where a type has no such number."""
-    result = low.e.fneg(x)
+    result = as_narrow(low.e, low.e.fneg(x), dtype, (x,))
     return result if dtype.has_negative_zero else low.rounded(result, dtype)
 
 
@@ -220,4 +220,6 @@ _EXACT: dict[str, Function] = {
     "sqrt": _rounded("fsqrt"),
     "subtract": _flagged("fsub"),
 }
+CHOOSING = frozenset("abs clamp maximum minimum negate".split())
+"""Those whose result is one of the operands, but for its sign."""
 REAL: dict[str, Function] = {name: function(name) for name in MATH} | _EXACT

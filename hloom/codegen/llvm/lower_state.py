@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from hloom.base.diagnostics import HloError
-from hloom.codegen.llvm.convert import high_half, narrowed, rounded_half, widened
+from hloom.codegen.llvm.convert import computed_half, high_half, narrowed, rounded_half, widened
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.known_offsets import Known
 from hloom.codegen.llvm.machine import Machine
-from hloom.codegen.llvm.values import V, type_text
+from hloom.codegen.llvm.values import V, float_bits, type_text
 from hloom.kernel.kernel import Block, Kernel, Op, Value
 from hloom.types.dtype import DType
 
@@ -62,6 +62,7 @@ class KernelLowering:
     """The lowering of one kernel to one function."""
 
     __slots__ = (
+        "computed",
         "deferred",
         "e",
         "freedom",
@@ -83,6 +84,8 @@ class KernelLowering:
     def __init__(self, kernel: Kernel, machine: Machine, e: Emit, freedom: Freedom) -> None:
         self.kernel, self.machine, self.e, self.freedom = kernel, machine, e, freedom
         self.rows: dict[Value, Rows] = {}
+        self.computed: set[Value] = set()
+        """Results of arithmetic, where a machine has a use for knowing them."""
         self.deferred: dict[Value, Op] = {}
         """Loads that are emitted where the one dot that uses them is."""
         self.planes: dict[Value, int] = {}
@@ -184,7 +187,7 @@ class KernelLowering:
         """A result of narrow float arithmetic, rounded to its type unless excess is allowed."""
         if dtype.bits >= 32 or self.kernel.excess_precision:
             return x
-        return rounded_through(self.e, x, dtype)
+        return rounded_through(self.e, x, dtype, is_result=True)
 
     def refuse(self, op: Op, why: str, hint: str | None = None) -> HloError:
         """The error for an op that cannot be lowered."""
@@ -252,16 +255,16 @@ def row_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
     return offsets
 
 
-def rounded_through(e: Emit, x: V, dtype: DType) -> V:
+def rounded_through(e: Emit, x: V, dtype: DType, *, is_result: bool = False) -> V:
     """x (f32 or f64) rounded to a narrow float type, as the f32 that it is computed with. What is
-    rounded once need not be again."""
+    rounded once need not be again. `is_result`: of arithmetic (`computed.py`)."""
     if known_bits(e, x, dtype) is not None:
         return x
-    if dtype.name == "bf16":
+    if dtype.name == "bf16" and not (is_result and e.machine.has_bf16):
         whole = rounded_half(e, x)
         bits, result = high_half(e, whole), e.bitcast(whole, "f32")
     else:
-        bits = narrowed(e, x, dtype)
+        bits = computed_half(e, x) if dtype.name == "bf16" else narrowed(e, x, dtype)
         result = widened(e, bits, dtype)
     if result.value is None:
         e.narrow[result.name] = (dtype, bits)
@@ -272,6 +275,23 @@ def known_bits(e: Emit, x: V, dtype: DType) -> V | None:
     """The bits in a narrow float type of what was read or rounded as one; None of what was not."""
     known = e.narrow.get(x.name)
     return known[1] if known is not None and known[0] is dtype else None
+
+
+def as_narrow(e: Emit, x: V, dtype: DType, operands: Sequence[V]) -> V:
+    """x, which is one of the operands or one of them with another sign: where all of these are bf16
+    it is, too, and need not be rounded to be stored."""
+    if dtype.name == "bf16" and x.value is None and x.name not in e.narrow:
+        if all(_is_narrow(e, y, dtype) for y in operands):
+            e.narrow[x.name] = (dtype, high_half(e, e.bits(x)))
+    return x
+
+
+def _is_narrow(e: Emit, x: V, dtype: DType) -> bool:
+    """Whether x is known to be a number of bf16."""
+    if x.value is None:
+        return known_bits(e, x, dtype) is not None
+    number = float(x.value)
+    return float_bits("bf16", number) << 16 == float_bits("f32", number)
 
 
 def wrapped(e: Emit, x: V, dtype: DType) -> V:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from hloom.codegen.llvm.convert import narrowed, widened
+from hloom.codegen.llvm.convert import computed_half, narrowed, widened
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.lower_state import KernelLowering, known_bits, raw, wrapped
 from hloom.codegen.llvm.values import V
@@ -26,12 +26,15 @@ def from_storage(e: Emit, x: V, dtype: DType) -> V:
     return wide
 
 
-def to_storage(e: Emit, x: V, dtype: DType) -> V:
-    """A row as memory holds it."""
+def to_storage(e: Emit, x: V, dtype: DType, *, is_result: bool = False) -> V:
+    """A row as memory holds it; `is_result`: of arithmetic (`computed.py`)."""
     if dtype.is_pred:
         return e.zext(x, "i8")
     if dtype.is_floating and dtype.bits < 32:
-        return known_bits(e, x, dtype) or narrowed(e, x, dtype)
+        if (known := known_bits(e, x, dtype)) is not None:
+            return known
+        by_instruction = is_result and dtype.name == "bf16"
+        return computed_half(e, x) if by_instruction else narrowed(e, x, dtype)
     return x if dtype.is_floating else raw(e, x, dtype)
 
 
