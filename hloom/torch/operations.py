@@ -131,16 +131,16 @@ def upsample_smoothed(
     scales = tuple(scales[0] or ()) if len(scales) == 1 else scales
     sizes = sizes or [int(n * s) for n, s in zip(x.shape[-2:], scales)]
     for d, size in enumerate(sizes):
-        given = scales[d] if d < len(scales) else None
-        weights = _smoothing(x.shape[2 + d], size, corners, given, cubic)
+        asked = scales[d] if d < len(scales) else None
+        weights = _smoothing(x.shape[2 + d], size, corners, asked, cubic)
         letters = ("nchw,yh->ncyw", "nchw,yw->nchy")[d]
         x = jnp.einsum(letters, x, jnp.asarray(weights, x.dtype), precision="highest")
     return x
 
 
-def _smoothing(old: int, new: int, corners: bool, given: float | None, cubic: bool) -> np.ndarray:
+def _smoothing(old: int, new: int, corners: bool, asked: float | None, cubic: bool) -> np.ndarray:
     """The share of each old point in each new one."""
-    scale = old / new if not given else 1 / given
+    scale = old / new if not asked else 1 / asked
     if corners:
         scale = (old - 1) / (new - 1) if new > 1 else 0.0
     width = max(scale, 1.0)

@@ -49,12 +49,14 @@ CASES = {
         False,
     ),
     "sums kept in scratch": (
-        "%6 = alloc size(16) : buffer<f32>\n  %4 = add %1, %1 : f32[16]\n  store %6[%0], %4 strides(1)\n"
+        "%6 = alloc size(16) : buffer<f32>\n  %4 = add %1, %1 : f32[16]\n"
+        "  store %6[%0], %4 strides(1)\n"
         "  %5 = load %6[%0] strides(1) : f32[16]\n  %2 = convert %5 : bf16[16]",
         True,
     ),
     "scratch of sums and of what was read": (
-        "%6 = alloc size(16) : buffer<f32>\n  %4 = add %1, %1 : f32[16]\n  store %6[%0], %4 strides(1)\n"
+        "%6 = alloc size(16) : buffer<f32>\n  %4 = add %1, %1 : f32[16]\n"
+        "  store %6[%0], %4 strides(1)\n"
         "  %5 = load %6[%0] strides(1) : f32[16]\n  store %6[%0], %1 strides(1)\n"
         "  %2 = convert %5 : bf16[16]",
         False,
