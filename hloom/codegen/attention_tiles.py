@@ -18,6 +18,11 @@ from hloom.codegen.tile import Body, KernelEmitter
 from hloom.device.device import Device
 from hloom.kernel.kernel import Value
 
+A_LITTLE_LESS = 1 - 2.0**-8
+"""Of a weight, or of what its parts leave of it, what is rounded to be the next part: so each part
+is less than what there was (a rounding adds 2 ** -9 of it at most), the rest is exact and above
+zero, and none of a weight's parts is zero, whose product with an infinite value would be NaN."""
+
 
 def parts_of_weights(body: Body, form: AttentionForm, device: Device) -> int:
     """How many numbers of bf16 stand for each weight, if both products of an attention fill tiles
@@ -102,9 +107,13 @@ class TiledAttentionWriter(AttentionWriter):
     def _put_weights(self, r: Affine, k: Affine, weights: Value) -> None:
         b = self.b
         for part in range(self.parts):
-            narrow = b.convert(weights, self.values.a_type)
+            is_last = part + 1 == self.parts
+            less = weights
+            if not is_last:
+                less = b.binary("multiply", weights, b.constant(F32, A_LITTLE_LESS, weights.shape))
+            narrow = b.convert(less, self.values.a_type)
             self._put(self.weights, self._weight_place(r, k, part), narrow)
-            if part + 1 < self.parts:
+            if not is_last:
                 weights = b.binary("subtract", weights, b.convert(narrow, F32))
 
     def _add_values(self, tile: Affine, j: Affine, size: int) -> None:
