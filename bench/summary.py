@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from hloom.api import UsageError
 from hloom.tools.bench_rows import (
     LOSS,
     Results,
@@ -69,7 +70,10 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, help="results, the newest last")
     parser.add_argument("--most", type=int, default=40, help="losing rows of each table")
     args = parser.parse_args()
-    results = joined([read(path) for path in args.files])
+    try:
+        results = joined([read(path) for path in args.files])
+    except UsageError as error:
+        parser.error(str(error))
     print(*[f"{key}: {value}" for key, value in results.machine.items()], sep=", ")
     print("", *means(results), sep="\n")
     for kinds in (["run", "dispatch"], ["compile", "warm"], ["planned", "measured"]):

@@ -3,6 +3,7 @@
 import pytest
 
 import hloom
+from hloom.api import UsageError
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 try:
@@ -117,3 +118,21 @@ def test_operations_are_those_of_pytorch(model, arguments):
         hloom.torch.compile(model, *given)(*given), model(*given), strict=True
     ):
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+class Slopes(torch.nn.Module):
+    def forward(self, x):
+        return F.rrelu(x, training=True)
+
+
+class WithoutPivots(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.lu(x, pivot=False)[1]
+
+
+@pytest.mark.parametrize(
+    "model, message", [(Slopes, "random numbers"), (WithoutPivots, "without pivots")]
+)
+def test_what_is_not_compiled_is_refused_by_name(model, message):
+    with pytest.raises(UsageError, match=message):
+        hloom.torch.compile(model(), torch.randn(3, 3))

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from hloom.api import UsageError
+
 Array = Any
 FFT_SCALES = ("forward", "ortho", "backward")
 """What JAX calls scales of inverse transforms: none (0), by the root (1) or the number (2)."""
@@ -87,7 +89,11 @@ def lower_and_upper(a: Array, *, pivot: bool = True) -> tuple[Array, ...]:
     from jax import numpy as jnp
 
     if not pivot:
-        raise NotImplementedError("lu without pivots")
+        raise UsageError(
+            "torch.linalg.lu without pivots is not compiled (nor is it done by PyTorch on a CPU)",
+            rule="torch",
+            hint="leave out pivot=False",
+        )
     rows, columns = a.shape[-2:]
     both, _, order = jax.lax.linalg.lu(a)
     n = min(rows, columns)

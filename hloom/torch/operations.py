@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hloom.api import UsageError
 from hloom.torch.linalg import LINALG
 
 Array = Any
@@ -296,7 +297,11 @@ def rrelu(
     from jax import numpy as jnp
 
     if training:
-        raise NotImplementedError("rrelu draws its slopes in training")
+        raise UsageError(
+            "rrelu draws its slopes in training, and random numbers of PyTorch are not compiled",
+            rule="torch",
+            hint="call model.eval(), or draw the slopes outside of the model",
+        )
     return jnp.where(x < 0, x * jnp.asarray((lower + upper) / 2, x.dtype), x), noise
 
 
@@ -312,7 +317,11 @@ def no_check(*arguments: Any, **keywords: Any) -> None:
 def with_effects(token: Any, operation: Any, *arguments: Any, **keywords: Any) -> tuple[Any, Any]:
     """What keeps its place in the order of effects: a check, which no program here makes."""
     if OWN.get(operation.name()) is not no_check:
-        raise NotImplementedError(f"{operation.name()} has an effect")
+        raise UsageError(
+            f"{operation.name()} has an effect, which is not compiled",
+            rule="torch",
+            hint="leave it out of the model, or do it outside",
+        )
     return token, None
 
 
