@@ -169,3 +169,13 @@ class MeshAxes:
         else:
             flat = np.array(self.devices)
         return flat.reshape(self.sizes) if self.axes else flat
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The device numbers in a row, those of the last axis side by side."""
+        return _order_of(self)
+
+
+@lru_cache(maxsize=16)
+def _order_of(mesh: MeshAxes) -> tuple[int, ...]:
+    return tuple(mesh.array().reshape(-1).tolist())

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 
@@ -23,7 +23,6 @@ from hloom.ir.values.devices import IotaDevices
 from hloom.ir.values.groups import AnyGroups, IotaReplicaGroups, ReplicaGroups
 from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.passes.partition.tiling import Axes, Tiling
-from hloom.types.mesh import MeshAxes
 
 Loops = list[tuple[int, int]]
 """(step, length) of nested counting, outermost first."""
@@ -294,7 +293,7 @@ def mesh_of(module: Module) -> DeviceMesh:
             if tiles.kind == "tiled" and tiles.device_count == n:
                 counted[tiles.without_metadata()] += 1
                 if leaf.named is not None and isinstance(leaf.named.mesh.devices, tuple):
-                    named[_order_of(leaf.named.mesh)] += 1
+                    named[leaf.named.mesh.order] += 1
     # The order of a mesh comes first: that of tiles says nothing of devices that have the same one.
     orders = Counter[tuple[int, ...]]()
     arrays = {s: s.tile_assignment() for s in counted}
@@ -314,11 +313,6 @@ def mesh_of(module: Module) -> DeviceMesh:
             best = (fits, mesh)
     assert best is not None, "the natural order is always tried"
     return best[1]
-
-
-@lru_cache(maxsize=16)
-def _order_of(mesh: MeshAxes) -> tuple[int, ...]:
-    return tuple(mesh.array().reshape(-1).tolist())
 
 
 def _shardings(module: Module) -> Iterable[Sharding]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise
 from math import prod
 
@@ -185,7 +184,7 @@ class AxisSpaces:
         array = tiled.tile_assignment()
         mesh = sharding.named.mesh if sharding.named is not None else None
         # What is said by names belongs to the order of its mesh, whatever other order it fits.
-        orders = [] if mesh is None else [_order_of(mesh)]
+        orders = [] if mesh is None else [mesh.order]
         for k, space in enumerate(self.spaces):
             if space.order in orders and self._added(sharding, array, k, space):
                 break
@@ -214,7 +213,7 @@ class AxisSpaces:
 
     def _name(self, space: AxisSpace, mesh: Mesh | None) -> None:
         is_other = mesh is None or (space.mesh is not None and space.mesh != mesh)
-        if mesh is None or is_other or space.order != _order_of(mesh):
+        if mesh is None or is_other or space.order != mesh.order:
             space.is_named = False
         else:
             space.mesh = mesh
@@ -262,11 +261,6 @@ def _orders(array: np.ndarray) -> list[tuple[int, ...]]:
     """Orders of the devices in which the tiles may be digits: 0, 1, ... first."""
     flat = tuple(array.reshape(-1).tolist())
     return [tuple(sorted(flat)), flat]
-
-
-@lru_cache(maxsize=16)
-def _order_of(mesh: Mesh) -> tuple[int, ...]:
-    return tuple(mesh.array().reshape(-1).tolist())
 
 
 def _loops_of(
